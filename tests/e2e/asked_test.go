@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -33,13 +31,6 @@ func (a asked) refusals(s *scenario, pod *corev1.Pod, nodes ...string) extenderv
 // filtered is the answer about these nodes.
 func (a asked) filtered(s *scenario, pod *corev1.Pod, nodes ...string) (result extenderv1.ExtenderFilterResult) {
 	s.Helper()
-	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes})
-	s.must(err)
-	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+a.address+"/filter", bytes.NewReader(body))
-	s.must(err)
-	response, err := http.DefaultClient.Do(request)
-	s.must(err)
-	defer func() { _ = response.Body.Close() }()
-	s.must(json.NewDecoder(response.Body).Decode(&result))
+	s.must(call.JSON(s.ctx, "http://"+a.address+"/filter", extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes}, &result))
 	return result
 }

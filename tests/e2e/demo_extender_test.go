@@ -58,23 +58,6 @@ func TestTheDemosPoliciesDecideAtItsPaths(t *testing.T) {
 	})
 }
 
-func TestALuckyPodFindsANode(t *testing.T) {
-	forEach(t, "random verdicts and scores place pods all the same", gatewayOnly, namesOnly, func(s *scenario) {
-		// So many that no pod is unlucky with all of them.
-		s.nodes(objects.Nodes(40))
-		lucky := product.Backend{
-			Name: "lucky", URL: s.example("lucky"), Args: map[string]any{"seed": 42},
-			Filter: &product.Filter{Timeout: backendTimeout}, Score: &product.Score{Timeout: backendTimeout},
-		}
-		config := product.NewConfig(shared.Cluster, s.mode, []product.Backend{lucky})
-		config.Extender.Verbs = demoVerbs
-		s.scheduler(entriesOf(demoEntry(serveGateway(s, config).Address, s.mode)), controlplane.DefaultScores)
-		pods := objects.NewReplicaSet(shop, "checkout", nil).Pods(20)
-		s.pods(pods...)
-		s.bound(pods...)
-	})
-}
-
 func TestTheDemoItselfDecidesBehindTheGateway(t *testing.T) {
 	forEach(t, "the demo as it is decides behind the gateway, configured by scheduler-config --import", gatewayOnly, bothModes, func(s *scenario) {
 		demo := newDemo(s)

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -105,17 +103,7 @@ func (s *scenario) kubeconfigTo(address string) (file string) {
 func (s *scenario) bind(address string, pod *corev1.Pod, node string) string {
 	s.Helper()
 	args := extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: node}
-	body, err := json.Marshal(args)
-	s.must(err)
-	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+address+"/bind", bytes.NewReader(body))
-	s.must(err)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	s.must(err)
-	defer response.Body.Close()
 	var result extenderv1.ExtenderBindingResult
-	if err := json.NewDecoder(response.Body).Decode(&result); err != nil || response.StatusCode != http.StatusOK {
-		s.Fatalf("%s, %v", response.Status, err)
-	}
+	s.must(call.JSON(s.ctx, "http://"+address+"/bind", args, &result))
 	return result.Error
 }

@@ -177,36 +177,3 @@ func TestAnAddressThatIsNotServingGetsNoCalls(t *testing.T) {
 	c.logged(c.gateway, once("NOT_SERVING; other addresses are used", stops))
 	c.logged(c.gateway, once("health of the address: serving again", stops))
 }
-
-func TestRetriesHaveABudget(t *testing.T) {
-	s := newScenario(t, "calls that an address refuses are tried at another one, as far as the budget of retries allows", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(12))
-	f := s.fleet(2)
-	policy := scripted.New("racks", scripted.Accept)
-	f.startGRPCAt(f.ports[0].Address(), policy.Register)
-	// After five refusals in a row the address would be left out.
-	refuses := func(call int64) bool { return call%5 != 0 }
-	server, err := scripted.ServeRefusing(f.ports[1].Address(), scripted.New("racks", scripted.Accept), refuses)
-	s.must(err)
-	s.Cleanup(func() { s.must(server.Stop()) })
-	c := f.callFleet()
-	c.expectMetric(c.gateway, connectedAddresses(2))
-	metrics, err := c.gateway.Line(c.ctx, "metrics listening on ")
-	s.must(err)
-	replicas := objects.NewReplicaSet(shop, "reports", nil)
-	var values map[string]float64
-	c.until("a call that fails", func(ctx context.Context) (bool, error) {
-		pods := replicas.Pods(10)
-		c.pods(pods...)
-		c.someOf(pods, "to be scheduled", isBound)
-		var err error
-		values, err = product.Metrics(ctx, metrics)
-		return values[`extender_gateway_backend_failures_total{backend="racks",verb="filter",kind="reset",policy="fail"}`] > 0, err
-	}, func() string { return "all are retried" })
-	retries, calls := values[`extender_gateway_backend_retries_total{backend="racks",verb="filter"}`], values[`extender_gateway_backend_calls_total{backend="racks",verb="filter"}`]
-	results.note(fmt.Sprintf("retries: %.0f of %.0f calls when the first failed\n", retries, calls))
-	// The reserve of ten comes first.
-	if retries < 10 || retries > 10+calls/5 {
-		c.Errorf("%.0f retries of %.0f calls", retries, calls)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/process"
@@ -174,20 +174,7 @@ func (r *replicas) shows(name, leader string) {
 
 // page is a response of the gateway's admin address.
 func (r *replicas) page(path string) (text string, err error) {
-	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://"+r.admin+path, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, response.Status, body)
-	}
-	return string(body), err
+	return call.Get(r.ctx, http.DefaultClient, "http://"+r.admin+path)
 }
 
 func number(t *testing.T, text string) int {

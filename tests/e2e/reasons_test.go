@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"testing"
-
 	corev1 "k8s.io/api/core/v1"
 
-	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
 
@@ -24,19 +21,4 @@ func fourRefusedNodes() []*corev1.Node {
 // batchPod is a pod that tenant-quota.yaml selects.
 func batchPod() *corev1.Pod {
 	return objects.NewReplicaSet(shop, "reports", map[string]string{"tier": "batch"}).Pod()
-}
-
-func TestAPodThatFitsNowhereSaysWhy(t *testing.T) {
-	// kube-scheduler counts equal reasons and sorts the counts as text.
-	const want = "0/4 nodes are available: 1 tenant-quota: tenant is over its quota, 3 rack-drain: rack is being drained." +
-		" preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
-	forEach(t, "a pod that fits nowhere carries the policies' reasons", gatewayOnly, bothModes, func(s *scenario) {
-		s.nodes(fourRefusedNodes())
-		s.scheduler(s.front.start(s, []policy{refusing("rack-drain"), refusing("tenant-quota")}), controlplane.DefaultScores)
-		pod := batchPod()
-		s.pods(pod)
-		if got := s.refused(pod, corev1.PodReasonUnschedulable); got != want {
-			s.Errorf("the condition says\n%s\ninstead of\n%s", got, want)
-		}
-	})
 }

@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +15,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -137,26 +135,16 @@ func (s *scenario) releasePreempts() {
 func (s *scenario) untilPreemptible(gateway string, pod, victim *corev1.Pod) {
 	s.Helper()
 	node := victim.Spec.NodeName
-	args, err := json.Marshal(extenderv1.ExtenderPreemptionArgs{
+	args := extenderv1.ExtenderPreemptionArgs{
 		Pod: pod,
 		NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{
 			node: {Pods: []*extenderv1.MetaPod{{UID: string(victim.UID)}}},
 		},
-	})
-	s.must(err)
+	}
 	var last extenderv1.ExtenderPreemptionResult
 	s.until("the gateway to know "+victim.Name, func(ctx context.Context) (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+gateway+"/preempt", bytes.NewReader(args))
-		if err != nil {
-			return false, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return false, err
-		}
-		defer response.Body.Close()
 		last = extenderv1.ExtenderPreemptionResult{}
-		err = json.NewDecoder(response.Body).Decode(&last)
+		err := call.JSON(ctx, "http://"+gateway+"/preempt", args, &last)
 		return last.NodeNameToMetaVictims[node] != nil, err
 	}, func() string { return fmt.Sprintf("%+v", last) })
 }

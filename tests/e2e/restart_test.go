@@ -4,33 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"extender-gateway.io/tests/kube/controlplane"
-	"extender-gateway.io/tests/kube/objects"
 )
-
-func TestABackendRestartsWhilePodsAreScheduled(t *testing.T) {
-	forEach(t, "a backend restarts while 200 pods are scheduled: all of them are, where they may be", gatewayOnly, bothModes, func(s *scenario) {
-		s.nodes(objects.Nodes(60))
-		restarted := refusing("rack-drain")
-		policies := []policy{restarted, refusing("tenant-quota"), refusing("zone-preference")}
-		backends := startBackends(s, policies)
-		s.scheduler(startGateway(s, policies, backends), controlplane.DefaultScores)
-		batch := objects.NewReplicaSet(shop, "reports", map[string]string{"tier": "batch"})
-		before, during := batch.Pods(100), batch.Pods(100)
-		s.pods(before...)
-		s.someOf(before, "to be scheduled", isBound)
-		s.must(backends[restarted.name].Kill())
-		s.pods(during...)
-		s.someOf(during, "to fail", func(pod *corev1.Pod) bool { return scheduled(pod).Reason == corev1.PodReasonSchedulerError })
-		startBackend(s, restarted, backends[restarted.name].Address)
-		s.expectScheduled(slices.Concat(before, during))
-	})
-}
 
 func isBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 

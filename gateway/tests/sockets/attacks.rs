@@ -13,8 +13,7 @@ use tokio_rustls::client::TlsStream;
 use crate::support::{
     Gateway,
     backend::{Scripted, configured},
-    by_name, configuration, ended,
-    http::Client,
+    by_name, ended,
     secured::{HTTP_2, Secured, open},
 };
 
@@ -255,35 +254,4 @@ async fn floods_of_http_2_end_their_connection_and_delay_nobody() {
     }
     let answer = secured.filter(&http_1).await.unwrap();
     assert_eq!(answer["NodeNames"], json!(["b"]));
-}
-
-/// Connections whose callers do not read their answers.
-async fn slow_readers(gateway: &Gateway, count: usize) -> Vec<Client> {
-    let names: Vec<String> = (0..20_000).map(|number| format!("node-{number:0>200}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let body = by_name(&names);
-    let mut readers = Vec::new();
-    for _ in 0..count {
-        let mut client = Client::connect(gateway.address).await;
-        let head =
-            format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
-        client.write(head.as_bytes()).await;
-        client.write(body.as_bytes()).await;
-        readers.push(client);
-    }
-    readers
-}
-
-#[tokio::test]
-async fn callers_that_read_slowly_keep_nobody_waiting() {
-    let backend = Scripted::refusing(&["a"], "no", 0).await;
-    let only = configured("only", &backend, "filter: {timeout: 60s}");
-    let rest = format!("nodes: {{source: Request}}\nbackends:\n{only}");
-    let mut config = configuration("", &rest);
-    config.extender.max_request_bytes = 64 << 20;
-    let gateway = Gateway::start_with(config, std::future::pending()).await;
-    let readers = slow_readers(&gateway, 8).await;
-    is_served(&gateway).await;
-    drop(readers);
-    is_served(&gateway).await;
 }

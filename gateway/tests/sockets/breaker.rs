@@ -79,6 +79,8 @@ async fn handshakes_alone_close_nothing() {
     until("no more handshakes", || late.messages("GetInfo").len() >= handshakes + 3).await;
     let error = filter(&gateway).await["Error"].as_str().unwrap().to_owned();
     assert!(error.ends_with("backend racks failed filter: no answer within 150 ms"), "{error}");
+    let counted = r#"failures_total{backend="racks",verb="filter",kind="circuit_open",policy="fail"} 1"#;
+    gateway.until_counted("breaker", counted).await;
     assert_eq!(late.messages("Filter").len(), OPENS);
 }
 

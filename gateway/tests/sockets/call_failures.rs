@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use crate::support::{
-    ClosedPort, Gateway,
-    backend::{Act, Scripted, configured as backend, filtered, framed, info, result, scored},
+    Gateway,
+    backend::{Act, Scripted, configured as backend, filtered, info},
     by_name, eager, ended,
     http::Client,
     until,
@@ -19,92 +19,6 @@ use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
-
-/// Every way in which a backend can fail a call, and the gateway's text for it.
-fn faults() -> Vec<(Act, &'static str)> {
-    let empty = scored(&support_message(), |_| 0).encode_to_vec();
-    let wrong =
-        extender_policy_api::v1alpha1::ScoreResponse { result: Some(result(7)), ..Default::default() };
-    vec![
-        (Act::Hang, "no answer within 150 ms"),
-        (Act::Endless(empty), "no answer within 150 ms"),
-        (Act::Reset, "the stream was reset: "),
-        (Act::Drop, "the connection was lost"),
-        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
-        (Act::Status(12, ""), "UNIMPLEMENTED"),
-        (Act::Http(404), "not a gRPC response: HTTP status 404; does url point to another service?"),
-        (Act::Message(Vec::new()), "response has no result"),
-        (Act::Message(wrong.encode_to_vec()), "evaluated 7 nodes, expected 2"),
-        (Act::Message(b"\xff\xff\xff".to_vec()), "cannot decode the response"),
-        (Act::Framed(b"\x00\x00\x00".to_vec()), "response contains no message"),
-        (Act::Framed(framed(&[0; 16]).repeat(2)), "response contains more than one message"),
-        (Act::Framed(vec![0; 1 << 20]), "response is larger than 67584 bytes"),
-    ]
-}
-
-fn support_message() -> Bytes {
-    use extender_policy_api::v1alpha1::{NodeRows, Nodes, ScoreRequest, nodes::Form};
-    let nodes = Some(Nodes { count: 0, form: Some(Form::Rows(NodeRows::default())) });
-    ScoreRequest { nodes, ..Default::default() }.encode_to_vec().into()
-}
-
-#[tokio::test]
-async fn every_failure_is_decided_by_the_failure_policy() {
-    for (act, text) in faults() {
-        let (bad, timeout) = (Scripted::always(act.clone()).await, act.timeout());
-        let good = Scripted::refusing(&["a"], "no", 4).await;
-        for (policy, fails) in [("Fail", true), ("Ignore", false)] {
-            let bad = backend(
-                "bad",
-                &bad,
-                &format!(
-                    "filter: {{timeout: {timeout}, failurePolicy: {policy}}}, score: {{timeout: {timeout}}}"
-                ),
-            );
-            let good = backend("good", &good, "filter: {}, score: {}");
-            let gateway =
-                Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
-            let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
-            if fails {
-                let error = answer.error();
-                assert!(
-                    error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")),
-                    "{act:.60?}: {error}"
-                );
-                assert!(!error.contains('%') && answer.json().get("NodeNames").is_none(), "{answer:?}");
-            } else {
-                assert_eq!(
-                    (answer.error().as_str(), &answer.json()["NodeNames"]),
-                    ("", &json!(["b"])),
-                    "{act:?}"
-                );
-            }
-            let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
-            assert_eq!(
-                answer.json(),
-                json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]),
-                "{act:?}"
-            );
-            assert!(gateway.metrics.text().contains(r#"backend_failures_total{backend="bad",verb="filter""#));
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_backend_that_is_not_there_is_a_failure_too() {
-    let closed_port = ClosedPort::new();
-    let gone = closed_port.address;
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Request}}\nbackends:\n- {{name: gone, url: 'http://{gone}', filter: {{}}, score: {{}}}}"
-    ))
-    .await;
-    let error = gateway.post("/filter", by_name(&["a"])).await.error();
-    assert_eq!(
-        error,
-        format!("extender-gateway: backend gone failed filter: cannot connect to {gone}: connection refused")
-    );
-    assert_eq!(gateway.post("/prioritize", by_name(&["a"])).await.json(), json!([]));
-}
 
 #[tokio::test]
 async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {

@@ -3,13 +3,13 @@
 
 use crate::support::{
     Gateway, TEST_TIMEOUT,
-    backend::{Act, Scripted, configured as backend, filtered, info, rows, scored},
+    backend::{Act, Scripted, configured as backend, filtered, info, rows},
     by_name,
     http::Client,
     in_full, node, steady,
 };
 use extender_gateway::cadences::Cadences;
-use extender_policy_api::v1alpha1::{NodeView, Scope};
+use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
@@ -42,119 +42,6 @@ async fn verdicts_are_merged_in_order_in_both_modes() {
             if key == "Nodes" { json!({"metadata": {}, "items": [node("c")]}) } else { json!(["c"]) };
         assert_eq!(answer.json(), expected);
     }
-}
-
-#[tokio::test]
-async fn scores_are_weighed_and_added() {
-    let first = Scripted::start(info(NodeView::Name), |_, message| {
-        Act::Message(scored(&message, |name| if name == "a" { 7 } else { 0 }).encode_to_vec())
-    })
-    .await;
-    let second = Scripted::refusing(&[], "", 3).await;
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Request}}\nbackends:\n{}{}",
-        backend("first", &first, "score: {weight: 2}"),
-        backend("second", &second, "score: {}"),
-    ))
-    .await;
-    for (request, _) in MODES {
-        let answer = gateway.post("/any/prefix/prioritize", request(&["a", "b", "a"])).await;
-        assert_eq!(
-            answer.json(),
-            json!([{"Host": "a", "Score": 17}, {"Host": "b", "Score": 3}, {"Host": "a", "Score": 17}])
-        );
-    }
-    assert_eq!(first.asked("Score"), [["a", "b"], ["a", "b"]]);
-}
-
-#[tokio::test]
-async fn every_node_is_listed_for_a_backend_that_does_not_score() {
-    let filtering = Scripted::refusing(&[], "", 0).await;
-    let failing = Scripted::always(Act::Status(14, "not now")).await;
-    let scoring = Scripted::refusing(&[], "", 3).await;
-    let listed = |score: i64| json!([{"Host": "a", "Score": score}, {"Host": "b", "Score": score}]);
-    for (backends, expected) in [
-        (vec![(&filtering, "filter: {}")], listed(0)),
-        (vec![(&failing, "score: {}")], json!([])),
-        (vec![(&failing, "score: {}"), (&filtering, "filter: {}")], listed(0)),
-        (vec![(&scoring, "score: {}"), (&filtering, "filter: {}")], listed(3)),
-        (vec![(&filtering, "filter: {}, mode: Shadow")], json!([])),
-        (vec![(&filtering, "filter: {}, mode: Disabled")], json!([])),
-        (vec![(&filtering, "filter: {}, match: {namespaces: [elsewhere]}")], json!([])),
-    ] {
-        let named =
-            (0..).zip(&backends).map(|(at, (scripted, rest))| backend(&format!("b{at}"), scripted, rest));
-        let backends: String = named.collect();
-        let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{backends}")).await;
-        let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
-        assert_eq!(answer.json(), expected, "{backends}");
-    }
-}
-
-#[tokio::test]
-async fn an_empty_list_asks_nobody() {
-    let backend_ = Scripted::refusing(&["a"], "no", 3).await;
-    let configured = backend("only", &backend_, "filter: {}, score: {}");
-    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
-    for body in [r#"{"Pod":{},"NodeNames":[]}"#, r#"{"Pod":{},"Nodes":{"items":null}}"#] {
-        let answer = gateway.post("/filter", body).await;
-        assert_eq!(answer.error(), "", "{answer:?}");
-        assert_eq!(gateway.post("/prioritize", body).await.json(), json!([]));
-    }
-    assert!(backend_.asked("Filter").is_empty() && backend_.asked("Score").is_empty());
-}
-
-#[tokio::test]
-async fn a_whole_set_backend_sees_the_survivors() {
-    let first = Scripted::refusing(&["a"], "no", 0).await;
-    let mut whole = info(NodeView::Name);
-    whole.verbs[0].scope = Scope::WholeSet as i32;
-    let whole = Scripted::start(whole, |_, message| {
-        Act::Message(filtered(&message, &["b"], "crowded").encode_to_vec())
-    })
-    .await;
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Request}}\nbackends:\n{}{}",
-        backend("first", &first, "filter: {}"),
-        backend("whole", &whole, "filter: {}"),
-    ))
-    .await;
-    let answer = gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
-    assert_eq!(answer["NodeNames"], json!(["c"]));
-    assert_eq!(whole.asked("Filter"), [["b", "c"]]);
-}
-
-#[tokio::test]
-async fn rows_come_from_the_table_and_unknown_nodes_are_rejected_where_they_are_needed() {
-    let facts = Scripted::start(info(NodeView::Facts), |verb, message| match verb {
-        "Filter" => Act::Message(filtered(&message, &["b"], "no").encode_to_vec()),
-        _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
-    })
-    .await;
-    let names = Scripted::refusing(&["c"], "by name", 2).await;
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Watch}}\nbackends:\n{}{}",
-        backend("names", &names, "filter: {}, score: {}"),
-        backend("facts", &facts, "filter: {}, score: {}"),
-    ))
-    .await;
-    for name in ["a", "b"] {
-        gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
-    }
-    let answer = gateway.post("/filter", by_name(&["a", "b", "c", "d"])).await.json();
-    assert_eq!(answer["NodeNames"], json!(["a"]));
-    assert_eq!(
-        answer["FailedAndUnresolvableNodes"],
-        json!({"b": "facts: no", "c": "names: by name", "d": "node is not yet known to the gateway"})
-    );
-    assert_eq!(names.asked("Filter"), [["a", "b", "c", "d"]]);
-    let told = rows(&facts.messages("Filter")[0]);
-    assert_eq!(told.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(told[0].facts.as_ref().unwrap().allocatable.as_ref().unwrap().milli_cpu, 2000);
-    let scores = gateway.post("/prioritize", by_name(&["a", "d"])).await.json();
-    assert_eq!(scores, json!([{"Host": "a", "Score": 3}, {"Host": "d", "Score": 2}]));
-    let error = gateway.post("/filter", by_name(&["x", "y"])).await.error();
-    assert_eq!(error, "extender-gateway: no node is left, and 2 nodes are not yet known to the gateway");
 }
 
 #[tokio::test]
@@ -299,28 +186,4 @@ async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
         error.starts_with("extender-gateway: backend facts failed filter: needs facts about nodes"),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn backends_are_asked_about_the_pods_that_match_them() {
-    let only = Scripted::refusing(&["a"], "no", 3).await;
-    for (rest, settings, asked) in [
-        ("", "", true),
-        ("exempt: {namespaces: [shop]}\n", "", false),
-        ("exempt: {namespaces: [search]}\n", "", true),
-        ("", "match: {namespaces: [shop]}, ", true),
-        ("", "match: {excludedNamespaces: [shop]}, ", false),
-        ("", "match: {managedResources: [{name: example.com/gpu}]}, ", false),
-        ("", "match: {podSelector: {matchExpressions: [{key: none, operator: Exists}]}}, ", false),
-        ("", "mode: Disabled, ", false),
-    ] {
-        let configured = backend("only", &only, &format!("{settings}filter: {{}}, score: {{}}"));
-        let gateway =
-            Gateway::start(&format!("nodes: {{source: Request}}\n{rest}backends:\n{configured}")).await;
-        let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
-        assert_eq!(kept, if asked { json!(["b"]) } else { json!(["a", "b"]) }, "{rest}{settings}");
-        let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
-        let expected = if asked { json!([{"Host": "a", "Score": 3}]) } else { json!([]) };
-        assert_eq!(scores, expected, "{rest}{settings}");
-    }
 }

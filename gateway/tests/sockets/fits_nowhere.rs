@@ -20,7 +20,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info},
     by_name,
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     steady,
 };
 
@@ -147,9 +147,7 @@ async fn a_changed_policy_has_first_reasons_again() {
     let only = Arc::new(counting().await);
     let configuration = |args: &str| {
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n\
-             admin: {{address: 127.0.0.1:0}}\nnodes: {{source: NamesOnly}}\ntimeouts: {{decision: 60s}}\n\
+            "{OWN}nodes: {{source: NamesOnly}}\ntimeouts: {{decision: 60s}}\n\
              backends:\n{}",
             configured("only", &only, &format!("args: {{rack: {args}}}, filter: {{timeout: 60s}}"))
         )

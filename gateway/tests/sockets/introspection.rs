@@ -13,7 +13,7 @@ use crate::support::{
     backend::{Act, Scripted, filtered, info, scored},
     function::{about, about_objects, sibling},
     http::{Answer, Client},
-    program::Program,
+    program::{OWN, Program},
     sdk::{Running, declared, facts, node, raw},
 };
 use serde_json::{Value, json};
@@ -31,11 +31,7 @@ async fn start_with(
     backends: &[(&str, SocketAddr, &str)],
 ) -> Program {
     let file = folder.path().join("gateway.yaml");
-    let text = format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         timeouts: {{decision: 120s}}\nnodes: {source}\nbackends:\n"
-    );
+    let text = format!("{OWN}timeouts: {{decision: 120s}}\nnodes: {source}\nbackends:\n");
     let backends = backends
         .iter()
         .map(|(name, address, rest)| format!("- {{name: {name}, url: 'http://{address}', {rest}}}\n"));

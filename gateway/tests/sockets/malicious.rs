@@ -20,7 +20,7 @@ use crate::support::{
     function::pure,
     http::Client,
     in_full,
-    program::Program,
+    program::{OWN, Program},
     steady,
 };
 use extender_gateway::cadences::Cadences;
@@ -138,10 +138,8 @@ fn most_memory(program: &Program) -> u64 {
 #[cfg(target_os = "linux")]
 async fn program(backends: &str) -> (Program, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
-    let own = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-               extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n\
-               decisions: {maxBytes: 0}\ntimeouts: {decision: 60s}\nnodes: {source: Request}\n";
-    fs::write(file.path(), format!("{own}backends:\n{backends}")).unwrap();
+    let own = "decisions: {maxBytes: 0}\ntimeouts: {decision: 60s}\nnodes: {source: Request}\n";
+    fs::write(file.path(), format!("{OWN}{own}backends:\n{backends}")).unwrap();
     (Program::start(file.path()).await, file)
 }
 

@@ -15,7 +15,7 @@ use crate::support::{
     Gateway, TEST_TIMEOUT,
     backend::{framed, info},
     in_full,
-    program::Starting,
+    program::{OWN, Starting},
     steady,
 };
 use extender_gateway::cadences::Cadences;
@@ -62,10 +62,8 @@ async fn acknowledge(stream: &mut TcpStream) -> bool {
 async fn acknowledgements_of_no_ping_are_not_logged() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let file = NamedTempFile::new().unwrap();
-    let own = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-               extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n";
     let backend = backend_at(listener.local_addr().unwrap(), "filter: {}");
-    fs::write(file.path(), format!("{own}{backend}")).unwrap();
+    fs::write(file.path(), format!("{OWN}{backend}")).unwrap();
     let starting = Starting::new(file.path()).await;
     // A slow gateway cancels the handshake and connects again.
     let peer = async { while !acknowledge(&mut listener.accept().await.unwrap().0).await {} };

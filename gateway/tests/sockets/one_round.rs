@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{
     Gateway,
     backend::{configured, info},
-    function::{Brings, Function, about, about_objects, labelled, pure, sibling},
+    function::{Brings, Function, about, labelled, pure, sibling},
     steady,
 };
 use extender_gateway::cadences::Cadences;
@@ -65,17 +65,6 @@ async fn prioritize_asks_nobody_about_what_came_with_filter() {
     assert!(function.scored().is_empty());
     let line = r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="early"} 6"#;
     assert!(gateway.metrics.text().contains(line));
-}
-
-#[tokio::test]
-async fn nodes_of_the_call_have_one_round_too() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
-    let nodes = ["x", "y"].map(|name| labelled(name, &json!({"score": "7"})));
-    let body = about_objects(&sibling(1), &nodes);
-    assert_eq!(gateway.post("/filter", &body).await.json()["Error"], "");
-    let scores = json!([{"Host": "x", "Score": 7}, {"Host": "y", "Score": 7}]);
-    assert_eq!(gateway.post("/prioritize", &body).await.json(), scores);
-    assert!(function.scored().is_empty());
 }
 
 #[tokio::test]
@@ -179,19 +168,4 @@ async fn another_number_of_scores_makes_the_answer_malformed() {
     assert_eq!(error, "extender-gateway: backend only failed filter: 5 scores for 4 nodes");
     let line = r#"extender_gateway_backend_failures_total{backend="only",verb="filter",kind="malformed",policy="fail"} 1"#;
     assert!(gateway.metrics.text().contains(line));
-}
-
-#[tokio::test]
-async fn scores_that_come_with_filter_are_clamped_and_normalized_like_others() {
-    use extender_policy_api::v1alpha1::Normalization;
-    let mut info = info(NodeView::Facts);
-    info.verbs[1].score_max = Some(3);
-    info.verbs[1].normalization = Normalization::Max as i32;
-    let (function, gateway) = start(info, BOTH).await;
-    filter(&gateway, &sibling(1)).await;
-    // 4 is clamped to 3; the largest is that of these nodes alone.
-    assert_eq!(prioritize(&gateway, &sibling(1), &["a", "d"]).await, [3, 10]);
-    filter(&gateway, &sibling(2)).await;
-    assert_eq!(prioritize(&gateway, &sibling(2), &["a", "b"]).await, [5, 10]);
-    assert!(function.scored().is_empty());
 }

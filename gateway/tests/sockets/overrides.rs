@@ -1,6 +1,6 @@
 //! Modes that an operator sets for a while at the admin address, canaries, and limits of rejections.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use extender_gateway::{
     api::{OverrideList, Status},
@@ -16,8 +16,8 @@ use crate::support::{
     binding::{self, TO_A},
     by_name,
     http::{Answer, Client},
-    pass, preempting,
-    program::Program,
+    preempting,
+    program::{OWN, Program},
 };
 
 /// Sends a request about overrides.
@@ -106,17 +106,6 @@ async fn pods_that_it_has_blocked_are_counted_and_the_author_is_known() {
     let problem = status.problems.iter().find(|problem| problem.about == "waiting pods").expect("a problem");
     assert!(problem.what.starts_with("1 pod waits for an event of the cluster, although backend racks "));
     assert_eq!((status.waiting[0].workload.as_str(), status.waiting[0].untried), ("pod shop/web", 1));
-}
-
-#[tokio::test]
-async fn an_override_ends_by_itself() {
-    let (_racks, seen) = start("").await;
-    set(seen.admin, "racks", "disable").await;
-    assert_eq!(decided(&seen.gateway).await, not_enforced());
-    pass(Duration::from_mins(59)).await;
-    assert_eq!(decided(&seen.gateway).await, not_enforced());
-    pass(Duration::from_mins(1)).await;
-    assert_eq!(decided(&seen.gateway).await, enforced());
 }
 
 #[tokio::test]
@@ -267,32 +256,11 @@ async fn a_canary_counts_for_a_share_of_the_controllers() {
 }
 
 #[tokio::test]
-async fn a_backend_that_rejects_too_much_goes_to_shadow() {
-    let limit = "maxRejectShare: {share: 0.4, window: 10m, onExcess: Shadow, shadowFor: 30m}";
-    let (racks, seen) = start(&format!("{limit}, ")).await;
-    for pod in 0..12 {
-        seen.gateway.post("/filter", of_controller("owner", &pod.to_string())).await;
-        pass(Duration::from_mins(1)).await;
-    }
-    assert_eq!(decided(&seen.gateway).await, not_enforced());
-    let items = seen.admin.send("GET", "/debug/overrides", "").await.json()["items"].clone();
-    let reason = "it rejected 50 % of the nodes, more than maxRejectShare 0.4";
-    assert_eq!((&items[0]["mode"], &items[0]["reason"]), (&json!("Shadow"), &json!(reason)), "{items}");
-    let shadow = "extender_gateway_backend_shadow_answers_total{backend=\"racks\",verb=\"filter\",outcome=\"disagrees\"} 3\n";
-    seen.gateway.until_counted("it is called in the background", shadow).await;
-    // Not of the tenth call, which exceeded the limit, but of those after it.
-    let calls = racks.messages("Filter").len();
-    assert_eq!(calls, 13, "twelve pods, and the one that was decided without it");
-}
-
-#[tokio::test]
 async fn a_reload_keeps_an_override() {
     let racks = Scripted::refusing(&["a"], "no", 3).await;
     let configuration = |level: &str| {
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n\
-             admin: {{address: 127.0.0.1:0}}\nnodes: {{source: NamesOnly}}\n\
+            "{OWN}nodes: {{source: NamesOnly}}\n\
              timeouts: {{decision: {level}}}\nbackends:\n{}",
             configured("racks", &racks, "filter: {timeout: 50s}")
         )

@@ -1,6 +1,6 @@
 //! The page at the admin address, and the overviews that it reads.
 
-use extender_gateway::api::{BackendHistory, DecisionList, History, HistoryBucket, PodList};
+use extender_gateway::api::{BackendHistory, History, HistoryBucket, PodList};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -198,16 +198,6 @@ async fn the_answers_of_each_backend_over_time_are_summed() {
     for seconds in ["59", "2592001", "x"] {
         assert_eq!(started.seen.admin.refused(&format!("/debug/history?seconds={seconds}")).await.0, 400);
     }
-}
-
-#[tokio::test]
-async fn disagreements_of_a_shadow_are_found() {
-    let started = start().await;
-    started.filter("web-0", 1).await;
-    let found = async |query: &str| -> DecisionList { started.seen.admin.decisions(query).await };
-    assert_eq!(found("?verdict=disagreed&nodes=none").await.items.len(), 1);
-    assert_eq!(found("?verdict=disagreed&backend=shadow").await.items[0].nodes.len(), 2);
-    assert_eq!(found("?verdict=disagreed&backend=real").await.items, []);
 }
 
 #[tokio::test]

@@ -3,48 +3,15 @@
 //! of them twice) must not get out, whatever a backend answers.
 
 use crate::support::{
-    Gateway,
-    backend::{Act, Scripted},
+    backend::Scripted,
     node, pod,
-    preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, map, request, sparing},
+    preempting::{REQUEST, adding, asked, call, gateway, keeping, kept, left, map, request, sparing},
 };
-use extender_policy_api::v1alpha1::{KeptCandidate, NodeView, nodes::Form};
+use extender_policy_api::v1alpha1::NodeView;
 use serde_json::{Value, json};
 
 const NAMES: &str = include_str!("../../../tests/captures/preempt-names.json");
 const NODES: &str = include_str!("../../../tests/captures/preempt-nodes.json");
-
-#[tokio::test]
-async fn each_backend_is_asked_about_what_the_earlier_ones_left() {
-    let first = sparing(&[], &["u2"]).await;
-    let second = sparing(&["n2"], &[]).await;
-    let third = sparing(&[], &[]).await;
-    let all = [("first", &first, ""), ("second", &second, ""), ("third", &third, "failurePolicy: Ignore")];
-    let gateway = gateway(REQUEST, &all).await;
-    let answer = gateway.post("/preempt", call()).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
-    assert_eq!(answer.json(), left(&[("n1", &["u1"], 1)]));
-    let about = |nodes: &[(&str, &[&str])]| -> Vec<Vec<(String, Vec<String>)>> {
-        let uids = |uids: &[&str]| uids.iter().map(|&uid| uid.to_owned()).collect();
-        vec![nodes.iter().map(|(name, victims)| ((*name).to_owned(), uids(victims))).collect()]
-    };
-    assert_eq!(asked(&first), about(&[("n1", &["u1", "u2"]), ("n2", &["u3"])]));
-    assert_eq!(asked(&second), about(&[("n1", &["u1"]), ("n2", &["u3"])]));
-    assert_eq!(asked(&third), about(&[("n1", &["u1"])]));
-    let violations: Vec<u32> =
-        request(&first.messages("Preempt")[0]).candidates.iter().map(|one| one.pdb_violations).collect();
-    assert_eq!(violations, [1, 0]);
-}
-
-#[tokio::test]
-async fn when_nothing_is_left_nobody_else_is_asked() {
-    let first = keeping(NodeView::Name, vec![]).await;
-    let second = sparing(&[], &[]).await;
-    let gateway = gateway(REQUEST, &[("first", &first, ""), ("second", &second, "")]).await;
-    let answer = gateway.post("/preempt", call()).await;
-    assert_eq!(String::from_utf8(answer.body).unwrap(), r#"{"NodeNameToMetaVictims":{}}"#);
-    assert!(asked(&second).is_empty());
-}
 
 #[tokio::test]
 async fn captured_calls_of_both_forms_are_answered_with_uids() {
@@ -81,81 +48,6 @@ fn in_full_uid() -> String {
 }
 
 #[tokio::test]
-async fn nobody_interested_means_that_all_candidates_stay() {
-    let backend = keeping(NodeView::Name, vec![]).await;
-    let other = format!(
-        "- {{name: b, url: 'http://{}', match: {{namespaces: [x]}}, preempt: {{}}}}",
-        backend.address
-    );
-    let gateway = Gateway::start(&format!("{REQUEST}\nbackends:\n{other}")).await;
-    let answer = gateway.post("/preempt", call()).await;
-    assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
-    assert!(asked(&backend).is_empty());
-}
-
-/// Invalid answers of backends, and the gateway's text for each.
-fn wrong() -> Vec<(Vec<KeptCandidate>, &'static str)> {
-    vec![
-        (vec![kept(2, &[0])], "position 2 is out of range: the request has 2 candidates"),
-        (vec![kept(0, &[0]), kept(0, &[1])], "position 0 is kept twice"),
-        (vec![kept(1, &[1])], "victim 1 of position 1 is out of range: it has 1 victims"),
-        (vec![kept(0, &[1, 1])], "victim 1 of position 0 is kept twice"),
-        (vec![adding(0, &[0], &["u9"])], "victim u9 was not offered, and preempt.addedVictims is Refused"),
-        (vec![adding(0, &[0], &["u2"])], "victim u2 was not offered, and preempt.addedVictims is Refused"),
-    ]
-}
-
-#[tokio::test]
-async fn strangers_and_repetitions_do_not_get_out() {
-    for (said, detail) in wrong() {
-        let bad = keeping(NodeView::Name, said).await;
-        let good = sparing(&[], &["u2"]).await;
-        let strict = gateway(REQUEST, &[("bad", &bad, ""), ("good", &good, "")]).await;
-        let answer = strict.post("/preempt", call()).await;
-        let expected = format!("extender-gateway: backend bad failed preempt: {detail}");
-        assert_eq!((answer.status, answer.body.as_slice()), (502, &b""[..]), "{detail}");
-        assert_eq!(answer.header("x-extender-gateway-error"), Some(expected.as_str()));
-        assert!(asked(&good).is_empty(), "a failure under Fail ends the call");
-        let lenient = gateway(REQUEST, &[("bad", &bad, "failurePolicy: Ignore"), ("good", &good, "")]).await;
-        let answer = lenient.post("/preempt", call()).await;
-        assert_eq!(answer.json(), left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)]), "{detail}");
-        let counted = r#"backend="bad",verb="preempt",kind="malformed",policy="ignore"} 1"#;
-        assert!(lenient.metrics.text().contains(counted), "{}", lenient.metrics.text());
-    }
-}
-
-#[tokio::test]
-async fn a_node_without_victims_fails_the_call_or_falls() {
-    let backend = sparing(&[], &["u3"]).await;
-    let strict = gateway(REQUEST, &[("guard", &backend, "")]).await;
-    let answer = strict.post("/preempt", call()).await;
-    assert_eq!((answer.status, answer.body.len()), (502, 0));
-    let lenient = gateway(REQUEST, &[("guard", &backend, "failurePolicy: Ignore")]).await;
-    assert_eq!(lenient.post("/preempt", call()).await.json(), left(&[("n1", &["u1", "u2"], 1)]));
-}
-
-#[tokio::test]
-async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
-    for (act, text) in [
-        (Act::Hang, "no answer within 150 ms"),
-        (Act::Drop, "the connection was lost"),
-        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
-        (Act::Message(Vec::new()), "response has no result"),
-    ] {
-        let timeout = format!("timeout: {}", act.timeout());
-        let ignoring = format!("{timeout}, failurePolicy: Ignore");
-        let bad = Scripted::start(info(NodeView::Name), move |_, _| act.clone()).await;
-        let strict = gateway(REQUEST, &[("bad", &bad, &timeout)]).await;
-        let answer = strict.post("/preempt", call()).await;
-        let error = answer.header("x-extender-gateway-error").unwrap_or_default();
-        assert!(answer.status == 502 && error.contains(text), "{answer:?}");
-        let lenient = gateway(REQUEST, &[("bad", &bad, &ignoring)]).await;
-        let answer = lenient.post("/preempt", call()).await;
-        assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
-    }
-}
-
-#[tokio::test]
 async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
     let backend = sparing(&[], &[]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
@@ -166,23 +58,6 @@ async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
     let no_pod = call().replace("\"priority\":10", "\"priority\":\"high\"");
     assert_eq!(gateway.post("/preempt", no_pod).await.status, 400);
     assert!(asked(&backend).is_empty());
-}
-
-#[tokio::test]
-async fn a_backend_that_wants_facts_has_them_from_the_table() {
-    let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
-    let source = "nodes: {source: Watch}\npods: {source: None}";
-    let gateway = gateway(source, &[("guard", &backend, "")]).await;
-    let answer = gateway.post("/preempt", call()).await;
-    assert_eq!(answer.status, 503, "{answer:?}");
-    assert!(answer.header("x-extender-gateway-error").unwrap().contains("2 nodes are not yet known"));
-    assert!(asked(&backend).is_empty());
-    gateway.table.apply(node("n2").to_string().as_bytes()).unwrap();
-    // The unknown node is rejected at this backend's place.
-    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n2", &["u3"], 0)]));
-    let asked = request(&backend.messages("Preempt")[0]);
-    let Some(Form::Rows(rows)) = asked.nodes.unwrap().form else { panic!("no rows") };
-    assert_eq!(rows.rows[0].facts.as_ref().unwrap().labels["name"], "n2");
 }
 
 #[tokio::test]
@@ -301,14 +176,4 @@ async fn a_placeholder_is_handed_from_backend_to_backend_until_one_names_victims
         candidates.map(|candidate| candidate.placeholder).collect::<Vec<_>>()
     };
     assert_eq!((told(&passing), told(&next)), (vec![true, true], vec![false, true]));
-}
-
-/// What nobody changes goes back as it came, for extenders behind the gateway.
-#[tokio::test]
-async fn a_placeholder_that_all_leave_goes_back() {
-    let passing = sparing(&[], &[]).await;
-    let gateway = gateway(REQUEST, &[("passing", &passing, "")]).await;
-    let mut call: Value = serde_json::from_str(&call()).unwrap();
-    call["NodeNameToMetaVictims"] = map(&[("n1", &[], 0)]);
-    assert_eq!(gateway.post("/preempt", call.to_string()).await.json(), left(&[("n1", &[], 0)]));
 }

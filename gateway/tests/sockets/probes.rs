@@ -5,14 +5,16 @@ use std::{fs, net::SocketAddr};
 use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
-use crate::support::{TEST_TIMEOUT, http::Client, program::Program};
+use crate::support::{
+    TEST_TIMEOUT,
+    http::Client,
+    program::{OWN, Program},
+};
 
 async fn program() -> Program {
     let file = NamedTempFile::new().unwrap();
-    let text = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-                extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n\
-                nodes: {source: Request}\nbackends: [{name: a, url: 'http://127.0.0.1:1', filter: {}}]\n";
-    fs::write(file.path(), text).unwrap();
+    let rest = "nodes: {source: Request}\nbackends: [{name: a, url: 'http://127.0.0.1:1', filter: {}}]\n";
+    fs::write(file.path(), [OWN, rest].concat()).unwrap();
     Program::start(file.path()).await
 }
 

@@ -172,48 +172,6 @@ async fn a_policy_that_reads_nothing_of_pods_is_asked_once_for_all_pods() {
 }
 
 #[tokio::test]
-async fn pods_are_told_apart_by_what_is_read_of_them() {
-    let pod = PodReads { labels: Some(map(&["team"], &[])), ..PodReads::default() };
-    let reads = Reads { pod: Some(pod), ..labels_of_nodes() };
-    let (function, gateway) = start(declaring(pure(NodeView::Facts), &reads), steady()).await;
-    apply(&gateway, "a", &json!({}));
-    let of_team = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
-    let pods = [
-        of_team("1", json!({"team": "red"})),
-        of_team("2", json!({"team": "red", "app": "web"})),
-        of_team("3", json!({"team": ""})),
-        of_team("4", json!({"app": "web"})),
-        of_team("5", json!({})),
-        of_team("6", json!({"team": ""})),
-    ];
-    for pod in &pods {
-        filter(&gateway, pod, &["a"]).await;
-    }
-    let asked = function.backend.messages("Filter").into_iter().map(|message| {
-        let facts = FilterRequest::decode(message).unwrap().pod.unwrap().facts.unwrap();
-        (facts.label_values.concat(), facts.absent_labels)
-    });
-    let expected = [("red".to_owned(), vec![]), (String::new(), vec![]), (String::new(), vec![0])];
-    assert_eq!(asked.collect::<Vec<_>>(), expected, "an empty label is not an absent one");
-}
-
-#[tokio::test]
-async fn a_row_changes_only_when_something_changes_that_is_read() {
-    let (function, gateway) = start(declaring(pure(NodeView::Facts), &labels_of_nodes()), steady()).await;
-    apply(&gateway, "a", &json!({}));
-    for (labels, calls, left) in [
-        (json!({}), 1, json!(["a"])),
-        (json!({"other": "1"}), 1, json!(["a"])),
-        (json!({"other": "2", "refused": "no"}), 2, json!([])),
-        (json!({"refused": "no"}), 2, json!([])),
-    ] {
-        apply(&gateway, "a", &labels);
-        assert_eq!(filter(&gateway, &sibling(1), &["a"]).await, left, "{labels}");
-        assert_eq!(function.filtered().len(), calls, "{labels}");
-    }
-}
-
-#[tokio::test]
 async fn a_refusal_of_the_declaration_repeats_the_handshake() {
     let reads = |id| declaring(info(NodeView::Facts), &Reads { id, ..labels_of_nodes() });
     let (first, second) = (reads(1).encode_to_vec(), reads(2).encode_to_vec());

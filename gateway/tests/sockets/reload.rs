@@ -21,7 +21,7 @@ use crate::{
         by_name,
         http::Client,
         in_full, preempting,
-        program::{Program, Starting, signal},
+        program::{OWN, Program, Starting, signal},
     },
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
@@ -41,8 +41,7 @@ fn configured(nodes: &str, backends: &[&str]) -> String {
     let backends: Vec<String> = backends.iter().map(|settings| format!("- {{{settings}}}")).collect();
     let backends = backends.join("\n");
     format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{nodes}\n\
+        "{OWN}{nodes}\n\
          timeouts: {{decision: 60s}}\nreasons: {{prefix: None}}\nbackends:\n{backends}\n"
     )
 }

@@ -6,7 +6,7 @@ use crate::support::{
     Gateway,
     backend::{Act, configured},
     checking,
-    function::{Function, State, about, about_objects, labelled, pure, sibling},
+    function::{Function, State, about, labelled, pure, sibling},
     http::Client,
     steady,
 };
@@ -95,29 +95,6 @@ async fn a_backend_that_rejects_everything_is_a_problem_although_it_is_not_calle
 }
 
 #[tokio::test]
-async fn nodes_that_calls_bring_and_bare_names_are_remembered_too() {
-    let facts = Function::start(pure(NodeView::Facts)).await;
-    let names = Function::start(pure(NodeView::Name)).await;
-    for (function, bodies) in [
-        (
-            &facts,
-            [1, 2].map(|n| about_objects(&sibling(n), &[labelled("a", &json!({"refused": "draining"}))])),
-        ),
-        (&names, [1, 2].map(|n| about(&sibling(n), &["a"]))),
-    ] {
-        let backend = configured("only", &function.backend, "filter: {timeout: 60s}");
-        let rest = format!("nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backend}");
-        let gateway = Gateway::start(&rest).await;
-        let mut answers = Vec::new();
-        for body in &bodies {
-            answers.push(gateway.post("/filter", body).await.json());
-        }
-        assert_eq!(answers[0], answers[1]);
-        assert_eq!(function.filtered(), [["a"]], "{bodies:?}");
-    }
-}
-
-#[tokio::test]
 async fn what_the_policy_is_told_is_the_class_of_a_pod() {
     let (function, gateway) = filtering(GetInfoResponse {
         annotation_prefixes: vec!["example.com/".into()],
@@ -167,39 +144,6 @@ async fn a_pure_verb_is_not_told_who_the_pod_is() {
         let pod = FilterRequest::decode(function.backend.messages("Filter").remove(0)).unwrap().pod.unwrap();
         assert_eq!(pod.identity.is_none(), is_pure);
         assert!(pod.raw_json.is_empty() && pod.facts.unwrap().labels["app"] == "web");
-    }
-}
-
-#[tokio::test]
-async fn a_changed_row_is_asked_about_alone() {
-    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
-    filter(&gateway, 1, &["a", "b", "c"]).await;
-    gateway.table.apply(labelled("b", &json!({"refused": "draining"})).as_bytes()).unwrap();
-    let both = json!({"a": "draining", "b": "draining"});
-    assert_eq!(filter(&gateway, 2, &["a", "b", "c"]).await["FailedAndUnresolvableNodes"], both);
-    gateway.table.apply(labelled("b", &json!({"score": "3"})).as_bytes()).unwrap();
-    assert_eq!(filter(&gateway, 3, &["a", "b", "c"]).await, left(&["b", "c"]), "as it was is a change, too");
-    // In another slot, or in that of the node before.
-    for node in ["b", "a"] {
-        gateway.table.remove(node);
-    }
-    gateway.table.apply(labelled("a", &json!({"refused": "draining"})).as_bytes()).unwrap();
-    gateway.table.apply(labelled("d", &json!({})).as_bytes()).unwrap();
-    assert_eq!(filter(&gateway, 4, &["a", "c", "d"]).await, left(&["c", "d"]));
-    assert_eq!(function.filtered(), [&["a", "b", "c"][..], &["b"], &["b"], &["a", "d"]]);
-}
-
-#[tokio::test]
-async fn rows_of_the_watch_and_of_calls_are_not_taken_for_one_another() {
-    let (_function, gateway) = filtering(pure(NodeView::Facts)).await;
-    // The first node of either table. This many changes of the one pass the version of the other; and each pod is a
-    // different one, because a pod that is refused repeatedly has to back off.
-    for number in 0..20 {
-        let refused = format!("by call {number}");
-        let brought = about_objects(&sibling(number), &[labelled("a", &json!({"refused": refused}))]);
-        let brought = gateway.post("/filter", brought).await.json();
-        assert_eq!(brought["FailedAndUnresolvableNodes"]["a"], refused);
-        assert_eq!(filter(&gateway, 100 + number, &["a"]).await, left(&[]), "{number}");
     }
 }
 

@@ -1,14 +1,21 @@
 //! Calls that a backend has not processed are tried at another of its addresses.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
+use prost::Message;
 use serde_json::json;
 
 use crate::{
     addresses::{Hosts, before, calls, connected, filter, resolving},
-    support::backend::{Act, Scripted, info},
+    support::backend::{Act, Scripted, filtered, info},
 };
 
 /// A backend that refuses every call before it is processed.
@@ -87,4 +94,29 @@ async fn a_call_that_may_have_been_processed_or_has_side_effects_is_not_tried_ag
         }
         assert_eq!(calls(&backends[0]) + calls(&backends[1]), 4, "{act:?}");
     }
+}
+
+#[tokio::test]
+async fn retries_are_a_share_of_the_calls() {
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let (counted, asked) = (Arc::clone(&refusals), AtomicUsize::new(0));
+    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
+        // After five refusals in a row it would be left out.
+        if asked.fetch_add(1, Ordering::Relaxed) % 5 == 4 {
+            return Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
+        }
+        counted.fetch_add(1, Ordering::Relaxed);
+        Act::Refuse
+    })
+    .await;
+    let works = Scripted::refusing(&["a"], "no", 0).await;
+    let (gateway, _) = before(&Hosts::of(&[&moody, &works]), patient(), "filter: {}").await;
+    let mut pods = 0;
+    while filter(&gateway, pods).await["Error"] == "" {
+        pods += 1;
+        assert!(pods < 1_000, "every refusal is followed by a retry");
+    }
+    // All but the last one were tried again. The reserve of ten comes first.
+    let retries = refusals.load(Ordering::Relaxed) - 1;
+    assert!((10..=10 + (pods as usize).div_ceil(5)).contains(&retries), "{retries} of {pods}");
 }

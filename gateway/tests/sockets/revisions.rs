@@ -8,7 +8,7 @@ use crate::support::{
     checking, eager,
     function::{Function, about, about_objects, labelled, pure, sibling},
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     relay::{Relay, Revised},
     sdk::{self, Running, Seen},
     steady, until,
@@ -294,29 +294,6 @@ async fn early_scores_of_a_backend_that_is_not_pure_after_all_are_of_one_revisio
 }
 
 #[tokio::test]
-async fn what_is_not_declared_or_not_wanted_is_asked_each_time() {
-    let without_revision = GetInfoResponse { revision: String::new(), ..pure(NodeView::Facts) };
-    let mut not_pure = pure(NodeView::Facts);
-    not_pure.verbs.iter_mut().for_each(|verb| verb.pure = false);
-    for (info, rest) in [
-        (without_revision, BOTH.to_owned()),
-        (not_pure, BOTH.to_owned()),
-        (pure(NodeView::Facts), format!("{BOTH}, pureAnswers: AskedEachTime")),
-    ] {
-        let function = Function::start(info).await;
-        let gateway = gateway(&function, &rest).await;
-        for _ in 0..3 {
-            filter(&gateway, &["a", "b"]).await;
-        }
-        assert_eq!(function.filtered(), [["a", "b"]; 3], "{rest}");
-        for _ in 0..2 {
-            gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await;
-        }
-        assert_eq!(function.scored(), [["a", "b"]], "{rest}: what came with filter is good for one call");
-    }
-}
-
-#[tokio::test]
 async fn backends_with_other_args_share_nothing() {
     let function = Function::start(pure(NodeView::Facts)).await;
     let url = function.backend.address;
@@ -341,8 +318,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
         let only =
             configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 60s}}"));
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+            "{OWN}nodes: {{source: Request}}\n\
              timeouts: {{decision: 60s}}\nreasons: {{prefix: {prefix}}}\nbackends:\n{only}"
         )
     };

@@ -12,7 +12,7 @@ use crate::support::{
     backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
-    program::{Program, Starting},
+    program::{OWN, Program, Starting},
 };
 
 /// The program's limit, and how many connections try to exhaust it.
@@ -26,9 +26,7 @@ async fn program() -> Program {
 async fn program_with(backend: &Scripted) -> Program {
     let file = NamedTempFile::new().unwrap();
     let text = format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\n\
+        "{OWN}timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\n\
          backends: [{{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}]\n",
         backend.address
     );
@@ -80,7 +78,7 @@ async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
 }
 
 /// Connections that send the head of a request, and none of its body.
-async fn without_bodies((address, head): (SocketAddr, &str)) -> Vec<TcpStream> {
+async fn without_bodies(address: SocketAddr, head: &str) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for _ in 0..SILENT {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -99,8 +97,8 @@ async fn requests_without_their_bodies_keep_nobody_out() {
         let body = by_name(&["a", "b"]);
         let mut kept = Client::connect(program.extender).await;
         kept.post("/filter", body.as_bytes()).await;
-        let _calls = without_bodies((program.extender, "POST /filter")).await;
-        let _flags = without_bodies((program.admin, "PUT /debug/flags/v")).await;
+        let _calls = without_bodies(program.extender, "POST /filter").await;
+        let _flags = without_bodies(program.admin, "PUT /debug/flags/v").await;
         is_served(&program).await;
         let answer = kept.post("/filter", body.as_bytes()).await.json();
         assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
@@ -128,7 +126,7 @@ async fn requests_under_way_are_not_ended_for_new_connections() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let _held = silent(program.extender).await;
-        let _without_bodies = without_bodies((program.extender, "POST /filter")).await;
+        let _without_bodies = without_bodies(program.extender, "POST /filter").await;
         answers.add_permits(1);
         let answer = decided.answer().await.json();
         assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");

@@ -1,11 +1,10 @@
-//! Backends that stall for a while and recover.
+//! A policy that stalls for a while and recovers.
 
-use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll};
 
 use bytes::Bytes;
-use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{
-    self as api, Call, FilterRequest, NodeRow, NodeRows, NodeView, Nodes, PodFacts, Purpose, nodes::Form,
+    self as api, Call, FilterRequest, NodeRow, NodeRows, Nodes, PodFacts, Purpose, nodes::Form,
 };
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict, View};
 use h2::{
@@ -14,19 +13,14 @@ use h2::{
 };
 use http::Request;
 use prost::Message;
-use serde_json::json;
 use tokio::{
     net::TcpStream,
     runtime,
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::timeout,
 };
 
-use crate::support::{
-    Gateway, TEST_TIMEOUT,
-    backend::{Act, Scripted, configured, filtered, framed, info},
-    by_name, eager, until,
-};
+use crate::support::{TEST_TIMEOUT, backend::framed};
 
 /// Reports that a filter call has come, and then blocks until the other end of the gate is dropped, together with
 /// the thread that serves everything.
@@ -121,69 +115,4 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
     if let Poll::Ready(Err(error)) = poll_once(&mut lasting).await {
         panic!("the stream ended: {error}");
     }
-}
-
-/// A backend that refuses node `a`, and answers nothing while it is stalled.
-struct Still {
-    backend: Scripted,
-    /// False while it is stalled.
-    goes: watch::Sender<bool>,
-}
-
-impl Still {
-    async fn start() -> Self {
-        let (goes, going) = watch::channel(true);
-        let greeting = Act::Message(info(NodeView::Name).encode_to_vec());
-        let script = move |verb: &str, message: Bytes| match verb {
-            // Handshakes wait until it continues.
-            "GetInfo" => Act::Later(going.clone(), Box::new(greeting.clone())),
-            _ if !*going.borrow() => Act::Hang,
-            _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
-        };
-        Self { backend: Scripted::start_bare(script, None).await, goes }
-    }
-
-    /// Stalls from now on. Returns when no earlier answer is in transit.
-    async fn stop(&self) {
-        self.goes.send_replace(false);
-        let handshakes = self.backend.messages("GetInfo").len();
-        until("no more handshakes", || self.backend.messages("GetInfo").len() > handshakes).await;
-    }
-}
-
-#[tokio::test]
-async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answers() {
-    let still = Still::start().await;
-    // A call has to arrive before its deadline.
-    let rest = format!(
-        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
-        configured("racks", &still.backend, "filter: {timeout: 300ms}")
-    );
-    let gateway = Gateway::start_paced(&rest, Cadences { probe: Duration::from_millis(1), ..eager() }).await;
-    still.stop().await;
-    let before = still.backend.messages("Filter").len();
-    let mut errors = Vec::new();
-    for _ in 0..15 {
-        errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
-    }
-    let late = "extender-gateway: backend racks failed filter: no answer within 300 ms";
-    assert!(errors.iter().all(|error| error == late), "one text, asked or not: {errors:#?}");
-    assert_eq!(still.backend.messages("Filter").len() - before, 5);
-    let text = gateway.metrics.text();
-    assert!(
-        text.contains("backend=\"racks\",verb=\"filter\",kind=\"circuit_open\",policy=\"fail\"} 10"),
-        "{text}"
-    );
-    still.goes.send_replace(true);
-    let answered = async {
-        loop {
-            let reply = gateway.post("/filter", by_name(&["a", "b"])).await.json();
-            if reply["Error"] == "" {
-                return reply;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let reply = timeout(TEST_TIMEOUT, answered).await.expect("a probe closes the circuit");
-    assert_eq!(reply["NodeNames"], json!(["b"]));
 }

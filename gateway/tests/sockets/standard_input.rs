@@ -13,8 +13,8 @@ use tokio::{
     time::timeout,
 };
 
-const LINES: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-                     extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n";
+use crate::support::program::OWN;
+
 const BACKENDS: &str = "backends: [{name: a, url: 'http://127.0.0.1:1', filter: {}}]\n";
 
 /// Runs a command in this folder with this standard input.
@@ -30,7 +30,7 @@ fn run(folder: &Path, arguments: &[&str], input: &str) -> Output {
 #[test]
 fn paths_are_relative_to_the_working_directory_and_mistakes_have_a_name_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("{LINES}nodes: {{source: File, file: nodes.json}}\n{BACKENDS}");
+    let text = format!("{OWN}nodes: {{source: File, file: nodes.json}}\n{BACKENDS}");
     let output = run(folder.path(), &["check-config", "--config", "-"], &text);
     let said = String::from_utf8(output.stderr).unwrap();
     let expected = "standard input line 6: nodes.file: nodes.json: cannot be read: No such file";
@@ -49,7 +49,7 @@ fn paths_are_relative_to_the_working_directory_and_mistakes_have_a_name_for_it()
 #[tokio::test]
 async fn a_gateway_serves_what_it_read_once_and_says_so_at_sighup() {
     let test = async {
-        let text = format!("{LINES}nodes: {{source: NamesOnly}}\n{BACKENDS}");
+        let text = format!("{OWN}nodes: {{source: NamesOnly}}\n{BACKENDS}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
         std::fs::write(&file, text).unwrap();

@@ -7,7 +7,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info},
     by_name,
     http::Client,
-    program::{Program, Starting},
+    program::{OWN, Program, Starting},
 };
 use extender_gateway::api::{DecisionList, RejectedBecause, Status};
 use extender_policy_api::v1alpha1::NodeView;
@@ -19,11 +19,7 @@ use tokio::{
 };
 
 fn configuration(rest: &str) -> String {
-    format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         nodes: {{source: NamesOnly}}\ntimeouts: {{decision: 60s}}\n{rest}"
-    )
+    format!("{OWN}nodes: {{source: NamesOnly}}\ntimeouts: {{decision: 60s}}\n{rest}")
 }
 
 async fn get(admin: SocketAddr, path: &str) -> crate::support::http::Answer {

@@ -5,7 +5,7 @@ use crate::support::{
     backend::Scripted,
     by_name, ended,
     http::Client,
-    program::{Program, Starting, signal},
+    program::{OWN, Program, Starting, signal},
 };
 use serde_json::json;
 use std::fs;
@@ -73,9 +73,7 @@ async fn a_request_that_has_begun_is_finished() {
 async fn a_signal_during_the_start_is_heard() {
     let (mute, file) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), NamedTempFile::new().unwrap());
     let text = format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+        "{OWN}nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
         mute.local_addr().unwrap()
     );
     fs::write(file.path(), text).unwrap();
@@ -126,9 +124,7 @@ async fn a_gateway_is_not_ready_before_the_named_backends_have_answered_once() {
     let (closed_port, file) = (ClosedPort::new(), NamedTempFile::new().unwrap());
     let text = |address| {
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-             nodes: {{source: Request}}\nreadiness: {{backends: [needed]}}\nbackends:\n\
+            "{OWN}nodes: {{source: Request}}\nreadiness: {{backends: [needed]}}\nbackends:\n\
              - {{name: needed, url: 'http://{address}', filter: {{}}}}\n\
              - {{name: other, url: 'http://{}', filter: {{}}}}\n",
             closed_port.address

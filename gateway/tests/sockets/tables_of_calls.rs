@@ -6,7 +6,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info},
     function::{about, about_objects, sibling},
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, in_turn, node, raw},
     until,
@@ -30,44 +30,6 @@ fn body(nodes: &[String]) -> String {
 
 fn nodes() -> [String; 3] {
     [node("a", "draining"), node("b", ""), node("c", "")]
-}
-
-#[tokio::test]
-async fn objects_that_come_again_are_named_by_ids() {
-    let backend = Running::start(facts).await;
-    let seen = start(&backend).await;
-    let said = seen.until_held(&body(&nodes())).await;
-    assert_eq!(seen.refused(body(&nodes())).await, json!({"a": "draining"}));
-    let [a, b, c] = nodes();
-    assert_eq!(seen.refused(body(&[c, a])).await, json!({"a": "draining"}));
-    assert_eq!(seen.said().ids, [said.ids[2], said.ids[0]], "of a part of them");
-    // The same facts in other bytes are the same row.
-    let spaced = b.replace(':', " : ");
-    assert_eq!(seen.refused(body(&[spaced])).await, json!({}));
-    assert_eq!((seen.said().ids, seen.said().rows.len()), (vec![said.ids[1]], 0));
-    assert_eq!(seen.misses(), 0);
-}
-
-#[tokio::test]
-async fn a_changed_object_is_read_again_and_comes_along_until_the_backend_has_it() {
-    let backend = Running::start(facts).await;
-    let seen = start(&backend).await;
-    let ids = seen.until_held(&body(&nodes())).await.ids;
-    seen.relay.set(Stream::Waits);
-    let [a, _, c] = nodes();
-    let changed = [a, node("b", "full"), c];
-    for _ in 0..2 {
-        assert_eq!(seen.refused(body(&changed)).await, json!({"a": "draining", "b": "full"}));
-        assert_eq!((seen.said().ids, seen.said().rows), (vec![ids[0], 0, ids[2]], vec!["b".to_owned()]));
-    }
-    // Two schedulers that see the node differently each get the answer for their own view.
-    assert_eq!(seen.refused(body(&nodes())).await, json!({"a": "draining"}));
-    seen.relay.set(Stream::Passes);
-    // Each content has its own id.
-    let changed_ids = seen.until_held(&body(&changed)).await.ids;
-    assert_eq!((changed_ids[0], changed_ids[2]), (ids[0], ids[2]));
-    assert_ne!(changed_ids[1], ids[1]);
-    assert_eq!(seen.refused(body(&changed)).await, json!({"a": "draining", "b": "full"}));
 }
 
 /// A request of the pod with this number, with one node.
@@ -189,8 +151,7 @@ async fn a_gateway_that_starts_again_has_another_table_and_leaves_none_behind() 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     let text = format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+        "{OWN}nodes: {{source: Request}}\n\
          timeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\n\
          backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n",
         relay.address

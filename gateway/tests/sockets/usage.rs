@@ -7,7 +7,7 @@ use crate::support::{
     apiserver::kubeconfig,
     function::{about, sibling},
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     relay::Relay,
     sdk::{Running, Seen, usage},
 };
@@ -72,9 +72,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
         let text = format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-             cluster: {{kubeconfig: {}}}\nnodes: {{source: Watch}}\npods: {{source: Watch}}\n\
+            "{OWN}cluster: {{kubeconfig: {}}}\nnodes: {{source: Watch}}\npods: {{source: Watch}}\n\
              timeouts: {{decision: 30s}}\nreasons: {{prefix: None}}\n\
              backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 30s}}}}\n",
             kubeconfig.path().display(),

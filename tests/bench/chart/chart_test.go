@@ -48,12 +48,6 @@ func TestTheChartIsWellFormedAndHasEveryBar(t *testing.T) {
 	}
 }
 
-func TestTheMainSituationsComeFirst(t *testing.T) {
-	if list := groups(example()); list[0].Nodes != 1000 || list[0].most != 200 {
-		t.Errorf("%+v", list[0])
-	}
-}
-
 func TestTablesHaveRatesAndCosts(t *testing.T) {
 	var out bytes.Buffer
 	writeTables(&out, example())
@@ -83,66 +77,6 @@ func TestTheOverviewHasAColumnForEachSituation(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^\| gateway-pure <&> \| 190 \(0\.95\) .*\| – \|$`)
 	if !line.MatchString(out.String()) {
 		t.Errorf("no line of a contender that is in one situation in\n%s", out.String())
-	}
-}
-
-func TestWhatObservingCostsIsComparedWithTheGatewayWithoutIt(t *testing.T) {
-	run := example()
-	s := &run.Situations[1]
-	s.Contenders[2].RatioToUnobserved = new(results.SpreadOf([]float64{0.98, 0.984, 0.99}))
-	var out bytes.Buffer
-	writeTables(&out, run)
-	for _, line := range []string{
-		"| | pods/s | of the echo extender | of the gateway without it |",
-		"| gateway-pure <&> | 190.0 (190.0–190.0) | 0.95 (0.95–0.95) | 0.984 (0.982–0.987) |",
-	} {
-		if !strings.Contains(out.String(), line+"\n") {
-			t.Errorf("no line %q in\n%s", line, out.String())
-		}
-	}
-	if list := groups(run); list[0].Nodes != 100 {
-		t.Errorf("the chart begins with what is too small for it: %+v", list[0])
-	}
-}
-
-func TestTheGatewayAlone(t *testing.T) {
-	var out bytes.Buffer
-	writeAlone(&out, results.Alone{Rounds: 7, Cases: []results.AloneCase{{Case: "filter 420 names", Columns: []results.Column{
-		{Name: "floor", P50: 50}, {Name: "pure, warm", P50: 120.4, RatioToFloorAndCalls: &results.AloneSpread{Median: 0.8}},
-	}}}})
-	want := "| | floor | pure, warm |\n|---|---|---|\n| filter 420 names | 50 | 120 (0.80) |\n"
-	if !strings.Contains(out.String(), want) {
-		t.Error(out.String())
-	}
-}
-
-func TestWhatObservingCostsTheGatewayAlone(t *testing.T) {
-	var out bytes.Buffer
-	writeAloneObserved(&out, []results.AloneObserved{{
-		Case: "filter 420 names, per node", Columns: []results.AloneShown{
-			{Name: "nothing observed", Processor: results.AloneSpread{Median: 400}, Ratio: results.AloneSpread{Least: 1, Median: 1, Largest: 1}},
-			{Name: "1 % of traces", Processor: results.AloneSpread{Median: 408.2}, Ratio: results.AloneSpread{Least: 0.98, Median: 1.021, Largest: 1.06}},
-		},
-	}})
-	want := "| | nothing observed | 1 % of traces |\n|---|---|---|\n| filter 420 names, per node | 400 (1.000; 1.00–1.00) | 408 (1.021; 0.98–1.06) |\n"
-	if !strings.Contains(out.String(), want) {
-		t.Error(out.String())
-	}
-}
-
-func TestALargeClusterIsShownWhereItWasMeasured(t *testing.T) {
-	var without, with bytes.Buffer
-	writeAlone(&without, results.Alone{Cases: []results.AloneCase{{Case: "filter"}}})
-	column := results.FleetColumn{Name: "pure, warm", P50: 9_123, P99: 14_500}
-	column.Memory.Resident, column.Memory.Peak = 155e6, 298.4e6
-	fleet := results.AloneFleet{Nodes: 15_000, Policies: 32, Columns: []results.FleetColumn{column}}
-	writeAlone(&with, results.Alone{Cases: []results.AloneCase{{Case: "filter"}}, Fleet: &fleet})
-	const title, row = "all of 15000 nodes, 32 policies", "| pure, warm | 9.12 | 14.50 | 155 (298) |\n"
-	if text := with.String(); !strings.Contains(text, title) || !strings.Contains(text, row) {
-		t.Error(text)
-	}
-	if strings.Contains(without.String(), "MB resident") {
-		t.Error(without.String())
 	}
 }
 

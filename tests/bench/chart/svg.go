@@ -31,13 +31,13 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f232
 .title { font-size: 16px; font-weight: 600 }
 .head { font-weight: 600 }
 .note { fill: #59636e; font-size: 11px }
-.none { fill: #b6bfc8 } .echo { fill: #8c959f } .plain { fill: #d4a72c } .naive { fill: #e16f24 } .gateway { fill: #0969da }
+.none { fill: #b6bfc8 } .echo { fill: #8c959f } .plain { fill: #d4a72c } .gateway { fill: #0969da }
 .spread { stroke: #1f2328; stroke-width: 1.5 }
 .base { stroke: #d1d9e0 }
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc }
   .note { fill: #9198a1 }
-  .none { fill: #656c76 } .echo { fill: #9198a1 } .plain { fill: #9e6a03 } .naive { fill: #bd561d } .gateway { fill: #4493f8 }
+  .none { fill: #656c76 } .echo { fill: #9198a1 } .plain { fill: #9e6a03 } .gateway { fill: #4493f8 }
   .spread { stroke: #f0f6fc }
   .base { stroke: #3d444d }
 }
@@ -68,17 +68,12 @@ func groups(run results.Run) (list []group) {
 	return list
 }
 
-// distance is 0 for the situations that the documentation is about. The cost of observability is too small to be
-// visible here.
+// distance is 0 for the situations that the documentation is about.
 func distance(s results.Situation) int {
-	switch {
-	case s.ComparesObservability():
-		return 2
-	case s.Policies == 3 && s.Nodes >= 1000:
+	if s.Policies == 3 && s.Nodes >= 1000 {
 		return 0
-	default:
-		return 1
 	}
+	return 1
 }
 
 // draw writes the chart: a group of bars for each situation, each with a scale of its own.

@@ -9,16 +9,11 @@ import (
 	"extender-gateway.io/tests/bench/results"
 )
 
-// writeOverview writes the environment of the run, and one table of all situations but those about observability.
+// writeOverview writes the environment of the run, and one table of all situations.
 func writeOverview(out io.Writer, run results.Run) {
 	writeEnvironment(out, run)
-	var shown []results.Situation
 	var titles []string
 	for _, s := range run.Situations {
-		if s.ComparesObservability() {
-			continue
-		}
-		shown = append(shown, s)
 		for _, c := range s.Contenders {
 			if !slices.Contains(titles, c.Title) {
 				titles = append(titles, c.Title)
@@ -26,11 +21,11 @@ func writeOverview(out io.Writer, run results.Run) {
 		}
 	}
 	fmt.Fprintf(out, "\nPods per second, in brackets relative to the echo extender: medians.\n\n|")
-	writeColumns(out, shown, heading)
-	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(shown)))
+	writeColumns(out, run.Situations, heading)
+	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(run.Situations)))
 	for _, title := range titles {
 		fmt.Fprintf(out, "| %s", title)
-		writeColumns(out, shown, func(s results.Situation) string { return rate(s, title) })
+		writeColumns(out, run.Situations, func(s results.Situation) string { return rate(s, title) })
 	}
 	fmt.Fprintln(out)
 }
@@ -67,23 +62,10 @@ func writeEnvironment(out io.Writer, run results.Run) {
 func writeRates(out io.Writer, s results.Situation) {
 	fmt.Fprintf(out, "\n### %s\n\n", heading(s))
 	fmt.Fprintf(out, "%d pods a round after %d of warm-up; median (lower–upper quartile).\n\n", s.Pods, s.Warmup)
-	if s.ComparesObservability() {
-		writeObserved(out, s)
-		return
-	}
 	fmt.Fprintln(out, "| | pods/s | of the echo extender | of plain extenders |")
 	fmt.Fprintln(out, "|---|---|---|---|")
 	for _, c := range s.Contenders {
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", c.Title, cell(&c.PodsPerSecond, 1), cell(c.RatioToEcho, 2), cell(c.RatioToPlain, 2))
-	}
-}
-
-// writeObserved is about a few hundredths, so it has one more digit.
-func writeObserved(out io.Writer, s results.Situation) {
-	fmt.Fprintln(out, "| | pods/s | of the echo extender | of the gateway without it |")
-	fmt.Fprintln(out, "|---|---|---|---|")
-	for _, c := range s.Contenders {
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", c.Title, cell(&c.PodsPerSecond, 1), cell(c.RatioToEcho, 2), cell(c.RatioToUnobserved, 3))
 	}
 }
 

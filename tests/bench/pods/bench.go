@@ -23,9 +23,7 @@ type stage struct {
 	pods, warmup  int
 	cluster       *controlplane.Cluster
 	plainExtender string
-	// collector is the path of the OpenTelemetry Collector, if it is needed.
-	collector string
-	policies  []policy
+	policies      []policy
 }
 
 func run(ctx context.Context, s settings) error {
@@ -37,12 +35,8 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "building the control plane (where Kubernetes was never compiled before, this takes minutes)")
-	programs := []string{binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler}
-	if s.needsCollector() {
-		programs = append(programs, binaries.Collector)
-	}
-	built, err := binaries.Build(ctx, programs...)
-	if err := errors.Join(err, sendOften()); err != nil {
+	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "extender-gateway-bench-")
@@ -78,16 +72,16 @@ func (s *settings) checkBinaries() (err error) {
 // measureAll measures one situation after the other. The file is written after each, so that a run that is stopped
 // leaves its results.
 func (s *settings) measureAll(ctx context.Context, r *results.Run, dir string, built map[string]string) error {
-	progress := newProgress(*s)
 	for number, situation := range s.situations {
-		progress.begin(number)
+		fmt.Fprintf(os.Stderr, "\n%d of %d: %d nodes, %s, %s, policies: %d\n",
+			number+1, len(s.situations), situation.nodes, situation.mode, situation.workload, situation.policies)
 		folder := filepath.Join(dir, strconv.Itoa(number))
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			return err
 		}
-		b := &stage{situation: situation, plainExtender: built[binaries.PlainExtender], collector: built[binaries.Collector]}
+		b := &stage{situation: situation, plainExtender: built[binaries.PlainExtender]}
 		b.pods, b.warmup = situation.counts(*s)
-		measured, err := b.run(ctx, folder, number, progress)
+		measured, err := b.run(ctx, folder, s.rounds)
 		if err != nil {
 			return err
 		}
@@ -102,8 +96,7 @@ func (s *settings) measureAll(ctx context.Context, r *results.Run, dir string, b
 	return nil
 }
 
-func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (measured results.Situation, err error) {
-	begin := time.Now()
+func (b *stage) run(ctx context.Context, dir string, count int) (measured results.Situation, err error) {
 	defer func() {
 		if b.cluster != nil {
 			err = errors.Join(err, b.cluster.Stop())
@@ -112,21 +105,18 @@ func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (m
 	if err := b.setUp(ctx, dir); err != nil {
 		return measured, err
 	}
-	p.done(turn{number, ""}, time.Since(begin))
 	rounds := newRounds()
-	for round := range p.rounds {
-		p.round(round)
+	for round := range count {
+		fmt.Fprintf(os.Stderr, "  round %d of %d:", round+1, count)
 		for _, c := range inTurn(b.contenders, round) {
-			begin := time.Now()
 			one, err := b.round(ctx, c)
 			if err != nil {
 				return measured, fmt.Errorf("%s, round %d: %w", c.name(), round+1, err)
 			}
 			rounds.add(c, one)
-			p.done(turn{number, c.name()}, time.Since(begin))
-			p.rate(c.name(), one.rate)
+			fmt.Fprintf(os.Stderr, "  %s %.1f", c.name(), one.rate)
 		}
-		p.roundEnds()
+		fmt.Fprintln(os.Stderr)
 	}
 	return b.report(rounds), nil
 }

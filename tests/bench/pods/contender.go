@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
-	"extender-gateway.io/tests/kube/collector"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/peer"
 	"extender-gateway.io/tests/kube/process"
@@ -24,19 +22,17 @@ const (
 	unbatched = "unbatched"
 	echo      = "echo"
 	plain     = "plain"
-	naive     = "naive"
 	gateway   = "gateway"
 )
 
 // kinds are all, in the order of the report.
-var kinds = []string{none, unbatched, echo, plain, naive, gateway}
+var kinds = []string{none, unbatched, echo, plain, gateway}
 
 // contender is one way to run kube-scheduler.
 type contender struct {
 	kind string
-	// declared, reads and table are only for the gateway's policies, shown for the gateway.
+	// declared, reads and table are only for the gateway's policies.
 	declared, reads, table string
-	shown                  observability
 	// language is that of the gateway's policies.
 	language string
 	// other is the file of another build of the gateway; "" for the current one.
@@ -57,13 +53,9 @@ func besideOther(contenders []contender, file string) (list []contender) {
 }
 
 // gateways are the variants of the gateway that take part: all combinations. Empty lists are the defaults.
-type gateways struct {
-	declared, reads, tables, languages []string
-	shown                              []observability
-}
+type gateways struct{ declared, reads, tables, languages []string }
 
-// contendersOf has one contender of each kind, and of the gateway one for each variant. Those that differ only in
-// observability follow one another, because they are compared most closely.
+// contendersOf has one contender of each kind, and of the gateway one for each variant.
 func contendersOf(chosen []string, of gateways) (list []contender) {
 	for _, kind := range chosen {
 		if kind == gateway {
@@ -80,11 +72,7 @@ func (g gateways) contenders() (list []contender) {
 		for _, reads := range or(g.reads, readsLabels) {
 			for _, table := range or(g.tables, "off") {
 				for _, language := range or(g.languages, rust) {
-					for _, shown := range orDefault(g.shown) {
-						list = append(list, contender{
-							kind: gateway, declared: declared, reads: reads, table: table, language: language, shown: shown,
-						})
-					}
+					list = append(list, contender{kind: gateway, declared: declared, reads: reads, table: table, language: language})
 				}
 			}
 		}
@@ -127,9 +115,6 @@ func (c contender) name() string {
 	if c.table == "on" {
 		name += "-table"
 	}
-	if c.shown != asItComes {
-		name += "-observed-" + string(c.shown)
-	}
 	if c.other != "" {
 		name += "-other"
 	}
@@ -146,8 +131,6 @@ func (c contender) title(policies int) string {
 		return "echo extender"
 	case plain:
 		return counted(policies, "plain Go extender")
-	case naive:
-		return "naive Go gateway, " + counted(policies, "backend")
 	case fit:
 		return "gateway that binds, node-resources"
 	case unreserved:
@@ -171,7 +154,7 @@ func (c contender) title(policies int) string {
 		if c.other != "" {
 			title += ", other build"
 		}
-		return title + c.shown.title()
+		return title
 	}
 }
 
@@ -184,24 +167,6 @@ func counted(number int, noun string) string {
 		return fmt.Sprintf("%d %sies", number, stem)
 	}
 	return fmt.Sprintf("%d %ss", number, noun)
-}
-
-// observability is "" for a gateway with default observability, and for the others.
-func (c contender) observability() string {
-	if c.kind != gateway || c.shown == asItComes {
-		return ""
-	}
-	return string(c.shown)
-}
-
-// unobserved is the name of the same gateway without observability, with which one with observability is compared;
-// "" for the others.
-func (c contender) unobserved() string {
-	if c.observability() == "" {
-		return ""
-	}
-	c.shown = off
-	return c.name()
 }
 
 // otherBuild is the name of the same gateway of the other build, with which this one is compared; "" for the others.
@@ -244,8 +209,6 @@ func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 		return e, e.ask(server, err)
 	case plain:
 		return e, e.startPlain(ctx)
-	case naive:
-		return e, e.startNaive(ctx)
 	case gateway:
 		return e, e.startGateway(ctx, c)
 	case fit, unreserved, reserved, owned:
@@ -260,8 +223,6 @@ type extenders struct {
 	stage     *stage
 	entries   []configv1.Extender
 	processes []*process.Process
-	// sink receives what the gateway sends, if it sends anything.
-	sink *collector.Sink
 }
 
 // stop ends the processes in reverse order of their start.
@@ -283,21 +244,6 @@ func (e *extenders) startPlain(ctx context.Context) error {
 	return nil
 }
 
-func (e *extenders) startNaive(ctx context.Context) error {
-	addresses, err := e.startEach(func(p policy) (*process.Server, error) {
-		return e.stage.self(ctx, "naive-"+p.name, naiveBackend, "--rules", p.file)
-	})
-	if err != nil {
-		return err
-	}
-	args := []string{naiveGateway, "--backends", strings.Join(addresses, ",")}
-	if e.stage.mode == controlplane.Names {
-		args = append(args, "--kubeconfig", e.stage.cluster.Kubeconfig)
-	}
-	server, err := e.stage.self(ctx, naiveGateway, args...)
-	return e.ask(server, err)
-}
-
 func (e *extenders) startGateway(ctx context.Context, c contender) error {
 	addresses, err := e.startEach(func(p policy) (*process.Server, error) {
 		return startPolicy(ctx, e.stage.cluster.Dir, p, c)
@@ -310,9 +256,6 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 		backends = append(backends, backend(p, addresses[i], c))
 	}
 	config := product.NewConfig(e.stage.cluster, e.stage.mode, backends)
-	if err := e.observe(ctx, &config, c.shown); err != nil {
-		return err
-	}
 	if c.other != "" {
 		return e.ask(product.StartGatewayAt(ctx, c.other, e.stage.cluster.Dir, config))
 	}
@@ -353,13 +296,4 @@ func (e *extenders) ask(server *process.Server, err error) error {
 	e.processes = append(e.processes, server.Process)
 	e.entries = append(e.entries, controlplane.ExtenderEntry(server.Address, e.stage.mode))
 	return nil
-}
-
-// self runs this program as a peer.
-func (b *stage) self(ctx context.Context, name string, args ...string) (*process.Server, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return process.Serve(ctx, process.Program{Name: name, Dir: b.cluster.Dir, Path: path, Args: args}, "listening on")
 }

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,34 +23,6 @@ func TestTheRateLeavesTheWarmUpOut(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreRefused(t *testing.T) {
-	for _, args := range [][]string{
-		{"--contenders=none,foo"}, {"--rounds=0"}, {"extra"}, {"--preset=slow"}, {"--nodes=0"},
-		{"--preset=quick", "--nodes=100"}, {"--declare=impure"}, {"--observability=some"}, {"--preset=quick", "--observability=off"},
-	} {
-		if _, err := parse(args); err == nil {
-			t.Errorf("%v was accepted", args)
-		}
-	}
-}
-
-func TestListsAreMultiplied(t *testing.T) {
-	s, err := parse(strings.Fields("--nodes 100,5000 --mode names,objects --contenders echo,gateway --declare pure,set --table on,off"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.situations) != 4 || s.situations[0].nodes != 100 || s.situations[3].nodes != 5000 {
-		t.Errorf("%+v", s.situations)
-	}
-	var names []string
-	for _, c := range s.situations[0].contenders {
-		names = append(names, c.name())
-	}
-	if got := strings.Join(names, " "); got != "echo gateway-pure-table gateway-pure gateway-set-table gateway-set" {
-		t.Error(got)
-	}
-}
-
 func TestEachPresetHasWhatRatiosNeed(t *testing.T) {
 	for _, name := range presetNames() {
 		situations, err := preset(name)
@@ -61,7 +30,7 @@ func TestEachPresetHasWhatRatiosNeed(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for _, s := range situations {
-			if !s.has(echo) || !s.has(gateway) || !s.has(plain) && !s.comparesObservability() {
+			if !s.has(echo) || !s.has(gateway) || !s.has(plain) {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -75,16 +44,6 @@ func TestPodsOfOneDeploymentDifferInNothingThatAPolicySees(t *testing.T) {
 	}
 	if few[0].Name == few[5].Name || few[0].Spec.Volumes[0].Name == few[5].Spec.Volumes[0].Name {
 		t.Error("two pods share a name or a token's volume")
-	}
-}
-
-func TestPodsThatAreAllDifferentDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for _, pod := range podsOf(allDifferent, 500) {
-		seen[fmt.Sprint(pod.Labels)] = true
-	}
-	if len(seen) != 500 {
-		t.Errorf("%d kinds of labels in 500 pods", len(seen))
 	}
 }
 
@@ -112,14 +71,6 @@ func TestPoliciesLeaveNodes(t *testing.T) {
 	}
 }
 
-func TestTitlesSayHowMany(t *testing.T) {
-	for count, want := range map[int]string{1: "gateway, 1 whole-set policy, table", 3: "gateway, 3 whole-set policies, table"} {
-		if got := (contender{kind: gateway, declared: "set", table: "on", shown: asItComes}).title(count); got != want {
-			t.Error(got)
-		}
-	}
-}
-
 func TestSwitchesAreToldApart(t *testing.T) {
 	voluntary, involuntary := switches("Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t3\n")
 	if voluntary != 5 || involuntary != 3 {
@@ -136,44 +87,5 @@ func TestCostsAreOfThePodsBetweenTheSamples(t *testing.T) {
 	}
 	if cost["gateway"].CPUMicroseconds != 50 {
 		t.Errorf("%+v", cost["gateway"])
-	}
-}
-
-func TestTimeLeftIsThatOfTheTurnsToCome(t *testing.T) {
-	s, err := parse(strings.Fields("--contenders echo,plain --rounds 3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newProgress(s)
-	p.done(turn{0, ""}, time.Minute)
-	p.done(turn{0, echo}, 2*time.Second)
-	p.done(turn{0, plain}, 20*time.Second)
-	if got := p.remaining(); got != 44*time.Second {
-		t.Error(got)
-	}
-}
-
-func TestEveryOtherRoundGoesBackwards(t *testing.T) {
-	all := contendersOf([]string{"echo", "plain"}, gateways{})
-	for round, first := range []int{0, len(all) - 1, 0} {
-		turn := inTurn(all, round)
-		if len(turn) != len(all) || turn[0].name() != all[first].name() {
-			t.Errorf("round %d begins with %s of %d", round, turn[0].name(), len(turn))
-		}
-	}
-}
-
-func TestAnotherBuildPrecedesEachGateway(t *testing.T) {
-	list := besideOther(contendersOf([]string{echo, gateway}, gateways{declared: []string{"pure", "node"}}), "old")
-	var names []string
-	for _, c := range list {
-		names = append(names, c.name())
-	}
-	want := []string{"echo", "gateway-pure-other", "gateway-pure", "gateway-node-other", "gateway-node"}
-	if !slices.Equal(names, want) {
-		t.Errorf("%v", names)
-	}
-	if list[2].otherBuild() != names[1] || list[1].otherBuild() != "" || list[0].otherBuild() != "" {
-		t.Error("only the current build is compared, with the other one")
 	}
 }

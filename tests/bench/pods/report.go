@@ -32,11 +32,9 @@ func (b *stage) report(r *rounds) results.Situation {
 		rates := r.rates[c.name()]
 		s.Contenders = append(s.Contenders, results.Contender{
 			Name: c.name(), Kind: c.kind, Title: c.title(b.situation.policies), Declared: c.declared, Table: c.table,
-			Observability:     c.observability(),
 			PodsPerSecond:     results.SpreadOf(rates),
 			RatioToEcho:       ratioTo(rates, r.rates[echo]),
 			RatioToPlain:      ratioTo(rates, r.rates[plain]),
-			RatioToUnobserved: ratioTo(rates, r.rates[c.unobserved()]),
 			RatioToOther:      ratioTo(rates, r.rates[c.otherBuild()]),
 			RatioToUnreserved: ratioTo(rates, r.rates[unreserved]),
 			Processes:         medians(r.costs[c.name()]),
@@ -56,10 +54,10 @@ func ratioTo(values, base []float64) *results.Spread {
 func show(out io.Writer, s results.Situation, rounds int) {
 	fmt.Fprintf(out, "\n%s; %d rounds of %d pods after %d of warm-up: median (least–most)\n\n", s.Label(), rounds, s.Pods, s.Warmup)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "\tpods/s\tof echo\tof plain\tof the gateway without it\tof the other build\tof no Reservation")
+	fmt.Fprintln(w, "\tpods/s\tof echo\tof plain\tof the other build\tof no Reservation")
 	for _, c := range s.Contenders {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Title, cell(&c.PodsPerSecond, "%.1f"),
-			cell(c.RatioToEcho, "%.2f"), cell(c.RatioToPlain, "%.2f"), cell(c.RatioToUnobserved, "%.3f"), cell(c.RatioToOther, "%.3f"), cell(c.RatioToUnreserved, "%.3f"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Title, cell(&c.PodsPerSecond, "%.1f"),
+			cell(c.RatioToEcho, "%.2f"), cell(c.RatioToPlain, "%.2f"), cell(c.RatioToOther, "%.3f"), cell(c.RatioToUnreserved, "%.3f"))
 	}
 	fmt.Fprintln(w, "\na pod costs\tCPU µs\tswitches\tof these involuntary")
 	for _, c := range s.Contenders {

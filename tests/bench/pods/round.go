@@ -44,7 +44,7 @@ func (b *stage) round(ctx context.Context, c contender) (o outcome, err error) {
 	if o, err = b.schedule(ctx, c, started); err != nil {
 		return o, err
 	}
-	return o, errors.Join(b.check(ctx, c), started.delivered(ctx, c.shown))
+	return o, b.check(ctx, c)
 }
 
 // schedule runs a kube-scheduler until all pods are bound.

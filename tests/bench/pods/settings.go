@@ -60,7 +60,6 @@ func parse(args []string) (settings, error) {
 	flags.Func("reads", "`list` of what the gateway's policies declare that they read: labels, all (default labels)", words(&d.gateways.reads, readsLabels, readsAll))
 	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.gateways.tables, "on", "off"))
 	flags.Func("language", "`list` of the languages of the gateway's policies: rust, python; those in Python hold the table of nodes (default rust)", words(&d.gateways.languages, rust, python))
-	flags.Func("observability", "`list` of what the gateway shows of its calls: "+strings.Join(observabilities, ", ")+" (default default)", d.observabilities)
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of all contenders")
 	flags.IntVar(&s.pods, "pods", 0, "pods of a round that count (default 300, with objects 30)")
 	flags.IntVar(&s.warmup, "warmup", 0, "pods of a round that are placed before (default a sixth of --pods)")
@@ -148,27 +147,11 @@ func integers(list *[]int) func(string) error {
 	}
 }
 
-func (d *dimensions) observabilities(text string) error {
-	var list []string
-	if err := words(&list, observabilities...)(text); err != nil {
-		return err
-	}
-	d.gateways.shown = nil
-	for _, word := range list {
-		d.gateways.shown = append(d.gateways.shown, observability(word))
-	}
-	return nil
-}
-
 func words(list *[]string, known ...string) func(string) error {
 	return func(text string) error {
 		*list = nil
 		for word := range strings.SplitSeq(text, ",") {
-			found := false
-			for _, name := range known {
-				found = found || name == word
-			}
-			if !found {
+			if !slices.Contains(known, word) {
 				return fmt.Errorf("there is no %q, only %s", word, strings.Join(known, ", "))
 			}
 			*list = append(*list, word)

@@ -72,24 +72,10 @@ func standard() []situation {
 		{1000, names, fewDeployments, 3, contendersOf(kinds, three)},
 		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, three)},
 		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, two)},
-		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, naive, gateway}, pure)},
+		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, gateway}, pure)},
 		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
 		{5000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
-		observed(),
 	}
-}
-
-// observed compares the gateway with itself: the cost of observability.
-func observed() situation {
-	return situation{
-		1000, controlplane.Names, fewDeployments, 3,
-		contendersOf([]string{echo, gateway}, gateways{declared: []string{"pure", "node"}, tables: []string{"on"}, shown: compared}),
-	}
-}
-
-// comparesObservability reports whether the situation is about the cost of observability.
-func (s situation) comparesObservability() bool {
-	return slices.ContainsFunc(s.contenders, func(c contender) bool { return c.observability() != "" })
 }
 
 func full() []situation {
@@ -98,7 +84,7 @@ func full() []situation {
 		modes: []string{"names", "objects"}, workloads: []string{fewDeployments, allDifferent},
 		contenders: kinds, gateways: gateways{declared: []string{"pure", "node", "set"}, reads: []string{readsLabels, readsAll}, tables: tables},
 	}
-	return append(all.product(), observed())
+	return all.product()
 }
 
 // has reports whether a contender of this kind takes part.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 )
 
 // Run is one run of the benchmark.
@@ -47,20 +46,16 @@ type Situation struct {
 type Contender struct {
 	// Name is unique in the situation, such as "gateway-pure".
 	Name string `json:"name"`
-	// Kind is none, unbatched, echo, plain, naive or gateway, or about Reservations: fit, unreserved, reserved or owned.
+	// Kind is none, unbatched, echo, plain or gateway, or about Reservations: fit, unreserved, reserved or owned.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
 	// Declared is how the gateway's policies declare themselves: pure, node or set.
 	Declared string `json:"declared,omitempty"`
 	// Table is whether the gateway's policies hold the table of nodes: on or off.
-	Table string `json:"table,omitempty"`
-	// Observability is how much the gateway recorded of its calls: off, sampled or traced; "" for its default.
-	Observability string  `json:"observability,omitempty"`
+	Table         string  `json:"table,omitempty"`
 	PodsPerSecond Spread  `json:"podsPerSecond"`
 	RatioToEcho   *Spread `json:"ratioToEcho,omitempty"`
 	RatioToPlain  *Spread `json:"ratioToPlain,omitempty"`
-	// RatioToUnobserved is the ratio to the same gateway without observability.
-	RatioToUnobserved *Spread `json:"ratioToUnobserved,omitempty"`
 	// RatioToOther is the ratio to the same gateway of another build.
 	RatioToOther *Spread `json:"ratioToOther,omitempty"`
 	// RatioToUnreserved is the ratio to the same policies without a Reservation.
@@ -86,11 +81,6 @@ func (c Contender) Total() Process {
 		sum.InvoluntarySwitches += p.InvoluntarySwitches
 	}
 	return sum
-}
-
-// ComparesObservability reports whether the gateway was compared with itself, with different observability.
-func (s Situation) ComparesObservability() bool {
-	return slices.ContainsFunc(s.Contenders, func(c Contender) bool { return c.RatioToUnobserved != nil })
 }
 
 // Label is the situation in words.

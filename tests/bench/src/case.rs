@@ -152,38 +152,3 @@ impl Tail {
         Self { bytes, survivors, nodes: offered.count() }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use extender_harness::node::{Images, nodes};
-    use serde_json::Value;
-
-    use super::*;
-
-    fn case(form: Form, nodes: usize) -> Case {
-        Case { verb: Verb::Filter, form, nodes, calls: 1 }
-    }
-
-    #[test]
-    fn no_two_choices_are_equal() {
-        let cluster = nodes(0..200, Images::Few);
-        for case in [case(Form::Names, 100), case(Form::Objects, 50)] {
-            let offers = Offers::new(&case, &cluster, |_| false);
-            let different: BTreeSet<&[u8]> = offers.tails.iter().map(|tail| &tail.bytes[..]).collect();
-            assert_eq!(different.len(), offers.variants());
-        }
-    }
-
-    #[test]
-    fn a_tail_knows_what_the_policies_leave() {
-        let (cluster, pods) = (nodes(0..12, Images::Few), Pods::of_deployments());
-        let offers = Offers::new(&case(Form::Names, 10), &cluster, |node| node.rack == "rack-2");
-        let question = offers.question(&pods, 0);
-        assert_eq!((question.tail.nodes, question.tail.survivors), (10, 8));
-        let body: Value = serde_json::from_slice(&question.body().concat()).unwrap();
-        assert_eq!(body["NodeNames"].as_array().unwrap().len(), 10);
-        assert!(body["Nodes"].is_null());
-    }
-}

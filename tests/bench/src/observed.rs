@@ -215,18 +215,3 @@ impl Comparison {
         Self { case, columns: Shown::ALL.into_iter().zip(costs).map(column).collect() }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn costs_are_compared_round_by_round() {
-        let costs = [vec![100.0, 200.0, 300.0], vec![103.0, 204.0, 315.0], vec![120.0, 260.0, 330.0]];
-        let comparison = Comparison::new("filter".to_owned(), &costs);
-        let ratios: Vec<f64> = comparison.columns.iter().map(|column| column.ratio.median).collect();
-        assert_eq!(ratios, [1.0, 1.03, 1.2]);
-        let one = &comparison.columns[1];
-        assert_eq!((one.processor.median, one.ratio.least, one.ratio.largest), (204.0, 1.02, 1.05));
-    }
-}

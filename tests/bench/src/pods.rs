@@ -48,37 +48,3 @@ fn set(app: &str, further: &[(&str, &str)], seed: u64) -> ReplicaSet {
     let labels = [&[("acme.io/tenant", "tenant-0")], further].concat();
     ReplicaSet::new("shop", app, &labels, seed)
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use serde_json::Value;
-
-    use super::*;
-
-    fn labels(part: &[u8]) -> String {
-        let body: Value = serde_json::from_slice(&[part, b"}"].concat()).unwrap();
-        body["Pod"]["metadata"]["labels"].to_string()
-    }
-
-    fn kinds(pods: &Pods) -> usize {
-        (0..SIBLINGS).map(|number| labels(&pods.part(number))).collect::<BTreeSet<_>>().len()
-    }
-
-    #[test]
-    fn pods_are_of_four_kinds_or_each_of_its_own() {
-        assert_eq!(kinds(&Pods::of_deployments()), 4);
-        let pods = Pods::all_different();
-        assert_eq!(kinds(&pods), SIBLINGS);
-        // The same numbers again are other pods.
-        assert!(labels(&pods.part(0)).contains(&format!("\"acme.io/ticket\":\"{SIBLINGS}\"")));
-    }
-
-    #[test]
-    fn siblings_differ_in_their_names() {
-        let pods = Pods::of_deployments();
-        let different: BTreeSet<_> = (0..SIBLINGS).map(|number| pods.part(number).into_owned()).collect();
-        assert_eq!(different.len(), SIBLINGS);
-    }
-}

@@ -5,9 +5,6 @@ use std::{fmt, str::FromStr};
 
 use extender_policy_sdk::{Info, Node, NodeKey, Pod, Policy, Reads, Scale, Verb, Verdict};
 
-#[cfg(test)]
-mod tests;
-
 /// The policy's declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Declaration {

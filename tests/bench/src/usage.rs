@@ -96,29 +96,3 @@ impl Sub for Usage {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::process;
-
-    use super::*;
-
-    #[test]
-    fn the_time_on_a_processor_comes_first() {
-        assert_eq!(microseconds("42999 1000 7\n"), Some(42));
-    }
-
-    #[test]
-    fn the_two_kinds_of_switches_are_told_apart() {
-        let status = "Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t3\n";
-        assert_eq!(counter(status, "voluntary_ctxt_switches:"), 5);
-        assert_eq!(counter(status, "nonvoluntary_ctxt_switches:"), 3);
-    }
-
-    #[test]
-    fn this_process_has_used_something() {
-        let usage = Usage::of(&[process::id()]).unwrap();
-        assert!(usage.voluntary_switches + usage.involuntary_switches > 0, "{usage:?}");
-        assert_eq!(usage - usage, Usage::default());
-    }
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/collector"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/ports"
@@ -40,12 +40,11 @@ func TestTheCollectorForwardsSpans(t *testing.T) {
 	grpc, http := startCollector(ctx, t, program, store.Endpoint(collector.HTTP))
 	for protocol, endpoint := range map[string]string{"grpc": grpc, "http/protobuf": http} {
 		t.Run(protocol, func(t *testing.T) {
-			before := len(store.Received().Spans)
+			before := len(store.Received())
 			callTracedGateway(ctx, t, product.OTLP{Endpoint: endpoint, Protocol: protocol})
-			_, err := store.WaitFor(ctx, "spans", func(got collector.Telemetry) error {
-				return hasSpans(got.Spans[before:], "POST /filter", "decide filter")
-			})
-			must(t, err)
+			must(t, store.WaitFor(ctx, "spans", func(got []collector.Span) error {
+				return hasSpans(got[before:], "POST /filter", "decide filter")
+			}))
 		})
 	}
 }
@@ -68,7 +67,10 @@ func startCollector(ctx context.Context, t *testing.T, program, store string) (g
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Kill()) })
 	// The HTTP port is opened last.
-	must(t, p.Until(ctx, "ready", func(ctx context.Context) error { return postJSON(ctx, http+"/v1/traces", "{}") }))
+	must(t, p.Until(ctx, "ready", func(ctx context.Context) error {
+		_, err := call.Post(ctx, http+"/v1/traces", "{}")
+		return err
+	}))
 	return grpc, http
 }
 
@@ -82,28 +84,10 @@ func callTracedGateway(ctx context.Context, t *testing.T, otlp product.OTLP) {
 	gateway, err := product.StartGateway(ctx, t.TempDir(), config)
 	must(t, err)
 	t.Cleanup(func() { must(t, gateway.Kill()) })
-	const call = `{"Pod": {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1"}},
+	const filter = `{"Pod": {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1"}},
 		"Nodes": {"items": [{"metadata": {"name": "a"}}]}}`
-	must(t, postJSON(ctx, "http://"+gateway.Address+"/filter", call))
-}
-
-func postJSON(ctx context.Context, url, body string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := answer.Body.Close(); err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
-	}
-	return nil
+	_, err = call.Post(ctx, "http://"+gateway.Address+"/filter", filter)
+	must(t, err)
 }
 
 func hasSpans(spans []collector.Span, names ...string) error {
@@ -111,7 +95,7 @@ func hasSpans(spans []collector.Span, names ...string) error {
 	for _, name := range names {
 		found := false
 		for _, span := range spans {
-			found = found || span.Name == name && span.Resource.Text("service.name") == "extender-gateway"
+			found = found || span.Name == name && span.Service == "extender-gateway"
 		}
 		if !found {
 			missing = append(missing, errors.New("there is no span "+name))

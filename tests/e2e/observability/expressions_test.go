@@ -73,22 +73,3 @@ func strip(expr parser.Expr) parser.Expr {
 	}
 	return expr
 }
-
-func TestThresholdsAreRemoved(t *testing.T) {
-	for text, want := range map[string]string{
-		`a > 5`:                            "a",
-		`absent(a)`:                        "a",
-		`a - time() < 14 * 86400`:          "a - time()",
-		`1 - a / b > 0.5 and on (x) c > 2`: "1 - a / b and on (x) c",
-		`sum by (x) (rate(a[2m])) > 0`:     "sum by (x) (rate(a[2m]))",
-		`a == 1 or b == 1`:                 "a; b",
-		`(a or vector(0)) / b`:             "(a or vector(0)) / b",
-		`a / (b > 0)`:                      "a / (b)",
-	} {
-		got, err := withoutThresholds(text)
-		must(t, err)
-		if strings.Join(got, "; ") != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}

@@ -1,13 +1,9 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +16,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/process"
 )
@@ -135,14 +132,5 @@ func (g gateway) filter(pod string, offered []corev1.Node) extenderv1.ExtenderAr
 
 func (g gateway) call(path string, args extenderv1.ExtenderArgs, result any) {
 	g.Helper()
-	body, err := json.Marshal(args)
-	must(g.T, err)
-	answer, err := http.Post("http://"+g.server.Address+path, "application/json", bytes.NewReader(body))
-	must(g.T, err)
-	text, err := io.ReadAll(answer.Body)
-	must(g.T, errors.Join(err, answer.Body.Close()))
-	if answer.StatusCode != http.StatusOK {
-		g.Fatalf("%s: status %d: %s", path, answer.StatusCode, text)
-	}
-	must(g.T, json.Unmarshal(text, result))
+	must(g.T, call.JSON(g.Context(), "http://"+g.server.Address+path, args, result))
 }

@@ -2,18 +2,18 @@ package product
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"extender-gateway.io/tests/kube/call"
 )
 
 // Metrics reads the gateway's metrics at their address: the values by series, which are written as on the page, such as
 // extender_gateway_backend_connected{backend="racks"}.
 func Metrics(ctx context.Context, address string) (values map[string]float64, err error) {
-	page, err := get(ctx, "http://"+address+"/metrics")
+	page, err := call.Get(ctx, http.DefaultClient, "http://"+address+"/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -22,28 +22,8 @@ func Metrics(ctx context.Context, address string) (values map[string]float64, er
 
 // Ready is nil when the gateway with this metrics address answers its readiness probe with success.
 func Ready(ctx context.Context, address string) error {
-	_, err := get(ctx, "http://"+address+"/readyz")
+	_, err := call.Get(ctx, http.DefaultClient, "http://"+address+"/readyz")
 	return err
-}
-
-// get is the body of an answer of success.
-func get(ctx context.Context, url string) (body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return "", err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: %s: %s", url, answer.Status, text)
-	}
-	return string(text), nil
 }
 
 // ReadMetrics reads a page of metrics, also that of a component of Kubernetes.

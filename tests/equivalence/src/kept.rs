@@ -26,7 +26,7 @@ pub fn all() -> io::Result<Vec<(PathBuf, Case)>> {
 /// # Errors
 /// The file cannot be written.
 pub fn keep(case: &Case) -> io::Result<PathBuf> {
-    let text = serde_json::to_string_pretty(case)?;
+    let text = serde_json::to_string(case)?;
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let file = folder().join(format!("found-{:016x}.json", hasher.finish()));

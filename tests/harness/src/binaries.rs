@@ -93,22 +93,3 @@ fn folder_of_programs(folder: &Path) -> PathBuf {
     let programs = if of_tests { folder.parent().unwrap_or(folder) } else { folder };
     programs.to_owned()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_program_is_named_with_the_command_that_builds_it() {
-        let folder = tempfile::tempdir().unwrap().path().join("release");
-        let error = Program::Policies.path_in(folder).unwrap_err().to_string();
-        assert!(error.starts_with("extender-policies is not in "), "{error}");
-        assert!(error.contains("`cargo build --release -p extender-policies`"), "{error}");
-    }
-
-    #[test]
-    fn tests_find_the_programs_beside_their_folder() {
-        assert_eq!(folder_of_programs(Path::new("/t/debug/deps")), Path::new("/t/debug"));
-        assert_eq!(folder_of_programs(Path::new("/t/release")), Path::new("/t/release"));
-    }
-}

@@ -114,23 +114,4 @@ mod tests {
         let node = &nodes(7..8, Images::Usual)[0];
         assert!((13_000..15_000).contains(&node.json.len()), "{} bytes", node.json.len());
     }
-
-    #[test]
-    fn labels_are_what_the_fields_say() {
-        for node in nodes(0..12, Images::Few) {
-            let object: serde_json::Value = serde_json::from_str(&node.json).unwrap();
-            let labels = &object["metadata"]["labels"];
-            assert_eq!(object["metadata"]["name"], node.name.as_str());
-            assert_eq!(labels["topology.acme.io/rack"], node.rack.as_str());
-            assert_eq!(labels["acme.io/tenant"], node.tenant.as_str());
-            assert_eq!(labels["topology.kubernetes.io/zone"], node.zone.as_str());
-        }
-    }
-
-    #[test]
-    fn the_same_numbers_are_the_same_nodes() {
-        let once: Vec<String> = nodes(3..9, Images::Few).into_iter().map(|node| node.json).collect();
-        let again: Vec<String> = nodes(3..9, Images::Few).into_iter().map(|node| node.json).collect();
-        assert_eq!(once, again);
-    }
 }

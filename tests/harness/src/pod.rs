@@ -114,20 +114,4 @@ mod tests {
             assert_ne!(one.pointer(path), other.pointer(path), "{path}");
         }
     }
-
-    #[test]
-    fn the_volume_of_the_service_account_is_mounted_by_its_name() {
-        let pod = parsed(&ReplicaSet::new("shop", "checkout", &[], 1).pod());
-        let volume = pod["spec"]["volumes"][0]["name"].as_str().unwrap();
-        assert!(volume.starts_with("kube-api-access-"), "{volume}");
-        assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["name"], volume);
-    }
-
-    #[test]
-    fn labels_are_sorted_as_go_sorts_them() {
-        assert_eq!(
-            label_members("a", &[("acme.io/tenant", "t"), ("tier", "batch")]),
-            r#""acme.io/tenant":"t","app":"a","pod-template-hash":"7d9c6b5f4","tier":"batch","version":"v1""#
-        );
-    }
 }

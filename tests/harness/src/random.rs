@@ -47,25 +47,3 @@ impl Random {
         char::from(NAME_LETTERS[place])
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_is_a_sequence() {
-        let (mut one, mut same, mut other) = (Random::new(7), Random::new(7), Random::new(8));
-        assert_eq!((one.uid(), one.suffix()), (same.uid(), same.suffix()));
-        assert_ne!(one.uid(), other.uid());
-    }
-
-    #[test]
-    fn names_and_uids_have_the_usual_form() {
-        let mut random = Random::new(1);
-        let uid = random.uid();
-        assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uid}");
-        let suffix = random.suffix();
-        assert_eq!(suffix.len(), 5);
-        assert!(suffix.bytes().all(|letter| NAME_LETTERS.contains(&letter)), "{suffix}");
-    }
-}

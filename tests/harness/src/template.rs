@@ -19,19 +19,3 @@ pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     }
     filled
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_are_filled_wherever_they_are() {
-        let filled = fill("${a}-${b}${a}.", &[("a", "one"), ("b", "two")]);
-        assert_eq!(filled, "one-twoone.");
-    }
-
-    #[test]
-    fn layout_is_dropped_and_blanks_inside_lines_stay() {
-        assert_eq!(compact("{\n  \"a\":\"b c\"\n}\n"), r#"{"a":"b c"}"#);
-    }
-}

@@ -1,15 +1,17 @@
+// Package collector runs a real OpenTelemetry Collector and gives a test the spans that arrive there. OTLP over gRPC or HTTP is
+// forwarded to a receiver inside the test.
 package collector
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
+	"os"
 	"path/filepath"
-	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
@@ -24,94 +26,80 @@ const (
 	HTTP Protocol = "http/protobuf"
 )
 
-// Collector is an OpenTelemetry Collector, running or stopped, and what has arrived there.
+// Collector is a running OpenTelemetry Collector, and what has arrived there.
 type Collector struct {
 	*Receiver
 
-	dir, program string
-	grpc, http   ports.Port
-	process      *process.Process
+	ports   map[Protocol]ports.Port
+	process *process.Process
 }
 
 // Start runs the program (binaries.Collector) until it accepts OTLP. Its log and its configuration are in dir. The
 // caller calls Close.
 func Start(ctx context.Context, dir, program string) (*Collector, error) {
-	grpc, err := ports.Reserve(ports.ReuseAddress)
-	if err != nil {
-		return nil, err
-	}
-	http, err := ports.Reserve(ports.ReuseAddress)
-	if err != nil {
-		grpc.Release()
-		return nil, err
-	}
-	c := &Collector{Receiver: newReceiver(), dir: dir, program: program, grpc: grpc, http: http}
-	if err := c.StartAgain(ctx); err != nil {
+	c := &Collector{Receiver: newReceiver(), ports: map[Protocol]ports.Port{}}
+	if err := c.start(ctx, dir, program); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// StartAgain runs the collector on the same ports as before.
-func (c *Collector) StartAgain(ctx context.Context) error {
-	file := filepath.Join(c.dir, binaries.Collector+".yaml")
-	if err := writeConfiguration(file, configuration(c.grpc, c.http, c.Receiver.url())); err != nil {
-		return err
+func (c *Collector) start(ctx context.Context, dir, program string) (err error) {
+	for _, protocol := range []Protocol{GRPC, HTTP} {
+		if c.ports[protocol], err = ports.Reserve(ports.ReuseAddress); err != nil {
+			return err
+		}
 	}
-	p, err := process.Start(binaries.Collector, c.dir, c.program, "--config", file)
+	file := filepath.Join(dir, binaries.Collector+".yaml")
+	config, err := yaml.Marshal(c.configuration())
 	if err != nil {
 		return err
 	}
-	c.process = p
+	if err := os.WriteFile(file, config, 0o644); err != nil {
+		return err
+	}
+	if c.process, err = process.Start(binaries.Collector, dir, program, "--config", file); err != nil {
+		return err
+	}
 	// The HTTP port is opened last.
-	return p.Until(ctx, "ready", func(ctx context.Context) error { return c.post(ctx, "/v1/traces", "{}") })
+	return c.process.Until(ctx, "ready", func(ctx context.Context) error {
+		_, err := call.Post(ctx, c.Endpoint(HTTP)+"/v1/traces", "{}")
+		return err
+	})
 }
 
-// Stop ends the collector after it has forwarded its data. Senders are refused until it is started again.
-func (c *Collector) Stop() error { return c.process.Stop() }
+type object = map[string]any
+
+// configuration has no queue, no batch and no retry: when the collector has acknowledged data, the receiver has it.
+func (c *Collector) configuration() object {
+	return object{
+		"receivers": object{"otlp": object{"protocols": object{
+			"grpc": object{"endpoint": c.ports[GRPC].Address()},
+			"http": object{"endpoint": c.ports[HTTP].Address()},
+		}}},
+		"exporters": object{"otlp_http": object{
+			"endpoint": c.server.URL, "compression": "none",
+			"sending_queue": object{"enabled": false}, "retry_on_failure": object{"enabled": false},
+		}},
+		"service": object{
+			"pipelines": object{"traces": object{"receivers": []string{"otlp"}, "exporters": []string{"otlp_http"}}},
+			// Its own metrics would take a fixed port.
+			"telemetry": object{"metrics": object{"level": "none"}},
+		},
+	}
+}
 
 // Close ends everything.
-func (c *Collector) Close() error {
-	var err error
+func (c *Collector) Close() (err error) {
 	if c.process != nil {
 		err = c.process.Kill()
 	}
-	c.Receiver.close()
-	c.grpc.Release()
-	c.http.Release()
+	c.server.Close()
+	for _, port := range c.ports {
+		port.Release()
+	}
 	return err
 }
-
-// LogFile has all received data as text, as the collector's debug exporter writes it.
-func (c *Collector) LogFile() string { return c.process.LogFile }
 
 // Endpoint is where OTLP is accepted, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
-func (c *Collector) Endpoint(protocol Protocol) string {
-	if protocol == GRPC {
-		return c.grpc.URL("http")
-	}
-	return c.http.URL("http")
-}
-
-// post sends OTLP as JSON. When it returns nil, the receiver has it.
-func (c *Collector) post(ctx context.Context, path, body string) error {
-	return post(ctx, c.Endpoint(HTTP)+path, body)
-}
-
-func post(ctx context.Context, url, body string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, said)
-	}
-	return err
-}
+func (c *Collector) Endpoint(protocol Protocol) string { return c.ports[protocol].URL("http") }

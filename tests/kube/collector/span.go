@@ -1,82 +1,50 @@
 package collector
 
-import "time"
+import (
+	"fmt"
 
-// Span is one span with the parts that OTLP shares between spans: its resource and its scope.
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// Span is one span with its sender.
 type Span struct {
-	// TraceID and SpanID are in hexadecimal, as in a traceparent.
-	TraceID, SpanID string
-	// Parent is the SpanID of the parent, empty for none.
-	Parent     string
-	Name       string
-	Kind       Kind
-	Start, End time.Time
-	Attributes Attributes
-	Events     []Event
-	Links      []Link
-	Status     Status
-	// Resource identifies the sender; Scope is the name of the instrumentation.
-	Resource Attributes
-	Scope    string
+	*tracepb.Span
+	// Service is the service.name of the sender.
+	Service string
 }
 
-// Service is the service.name of the sender.
-func (s Span) Service() string { return s.Resource.Text("service.name") }
-
-// Duration is the span's duration.
-func (s Span) Duration() time.Duration { return s.End.Sub(s.Start) }
-
-// Event is something that happened within a span.
-type Event struct {
-	Name       string
-	Time       time.Time
-	Attributes Attributes
+// Text is the string under the key of attributes; empty if there is none.
+func Text(attributes []*commonpb.KeyValue, key string) string {
+	return value(attributes, key).GetStringValue()
 }
 
-// Link is a reference to a related span.
-type Link struct {
-	TraceID, SpanID string
-	Attributes      Attributes
+// Number is the whole number under the key of attributes; 0 if there is none.
+func Number(attributes []*commonpb.KeyValue, key string) int64 {
+	return value(attributes, key).GetIntValue()
 }
 
-// To reports whether the link leads to that span.
-func (l Link) To(s Span) bool { return l.TraceID == s.TraceID && l.SpanID == s.SpanID }
-
-// Status is the span's result.
-type Status struct {
-	Code    Code
-	Message string
-}
-
-// Code is a span's result, by OTLP's numbers.
-type Code int
-
-// Unset is the usual one: no status was set.
-const (
-	Unset Code = iota
-	OK
-	Error
-)
-
-// Kind is a span's role, by OTLP's numbers.
-type Kind int
-
-// The kinds; Unspecified is not used.
-const (
-	Unspecified Kind = iota
-	Internal
-	Server
-	Client
-	Producer
-	Consumer
-)
-
-var kinds = [...]string{"UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"}
-
-// String is the kind as OpenTelemetry calls it.
-func (k Kind) String() string {
-	if k < 0 || int(k) >= len(kinds) {
-		return "UNKNOWN"
+func value(attributes []*commonpb.KeyValue, key string) *commonpb.AnyValue {
+	for _, attribute := range attributes {
+		if attribute.Key == key {
+			return attribute.Value
+		}
 	}
-	return kinds[k]
+	return nil
+}
+
+// String shows everything, for a test that failed.
+func (s Span) String() string { return fmt.Sprintf("%s: %v", s.Service, s.Span) }
+
+func spansOf(request *collectortrace.ExportTraceServiceRequest) (spans []Span) {
+	for _, resource := range request.ResourceSpans {
+		service := Text(resource.GetResource().GetAttributes(), "service.name")
+		for _, scope := range resource.ScopeSpans {
+			for _, span := range scope.Spans {
+				spans = append(spans, Span{span, service})
+			}
+		}
+	}
+	return spans
 }

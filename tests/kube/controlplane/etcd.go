@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -38,7 +39,8 @@ func (c *Cluster) runEtcd(ctx context.Context) (err error) {
 		return err
 	}
 	return c.etcd.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, http.DefaultClient, c.etcdURL+"/readyz")
+		_, err := call.Get(ctx, http.DefaultClient, c.etcdURL+"/readyz")
+		return err
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -44,13 +45,14 @@ func (c *Cluster) runScheduler(ctx context.Context, name string, release Release
 		return nil, err
 	}
 	return &process.Server{Process: p, Address: secure.Address()}, p.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, trusting, secure.URL("https")+release.readyPath())
+		_, err := call.Get(ctx, trusting, secure.URL("https")+release.readyPath())
+		return err
 	})
 }
 
 // SchedulerMetrics is the page of metrics of a kube-scheduler at its address.
 func SchedulerMetrics(ctx context.Context, address string) (page string, err error) {
-	return get(ctx, trusting, "https://"+address+"/metrics")
+	return call.Get(ctx, trusting, "https://"+address+"/metrics")
 }
 
 // schedulerOf makes the kube-scheduler of a release available and returns its name.

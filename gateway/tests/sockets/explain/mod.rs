@@ -10,10 +10,10 @@ use std::{
     process::{Output, Stdio},
 };
 
-use crate::support::ClosedPort;
+use crate::support::{ClosedPort, apiserver::kubeconfig};
 use extender_gateway::api::{DecisionList, LogState};
 use serde_json::{Value, json};
-use server::{Server, kubeconfig};
+use server::Server;
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 

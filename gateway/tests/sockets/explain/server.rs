@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    io::Write,
     net::SocketAddr,
     sync::{Arc, Mutex},
 };
@@ -16,6 +15,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
+
+use crate::support::apiserver::kubeconfig;
 
 /// A running server.
 pub(crate) struct Server {
@@ -49,19 +50,6 @@ impl Server {
     pub(crate) fn kubeconfig(&self) -> NamedTempFile {
         kubeconfig(self.address)
     }
-}
-
-/// A kubeconfig for an apiserver at this address.
-pub(crate) fn kubeconfig(address: SocketAddr) -> NamedTempFile {
-    let content = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", "namespace": "shop"}}],
-        "users": [{"name": "c", "user": {}}],
-    });
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(content.to_string().as_bytes()).unwrap();
-    file
 }
 
 async fn serve(listener: TcpListener, answers: Arc<Answers>, asked: Arc<Mutex<Vec<String>>>) -> Infallible {

@@ -232,13 +232,13 @@ fn json_response(code: u16, body: &Value) -> Response<Full<Bytes>> {
     response
 }
 
-/// A kubeconfig for a cluster at this address.
+/// A kubeconfig for a cluster at this address, with the namespace `shop`.
 pub(crate) fn kubeconfig(address: SocketAddr) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let content = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", "namespace": "shop"}}],
         "users": [{"name": "c", "user": {}}],
     });
     std::fs::write(file.path(), content.to_string()).unwrap();

@@ -18,6 +18,10 @@ use tokio::{
 
 use super::http::Client;
 
+/// The first lines of a configuration: all addresses have free ports.
+pub(crate) const OWN: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+    extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n";
+
 /// One that serves.
 pub(crate) struct Program {
     pub(crate) child: Child,

@@ -48,29 +48,3 @@ fn kept(result: FilterResult<'_>) -> Result<usize, Failure> {
     let objects = result.nodes.and_then(|nodes| nodes.items).map(|items| items.len());
     Ok(result.node_names.map(|names| names.len()).or(objects).unwrap_or(0))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_are_counted_in_every_form() {
-        let cases = [
-            (Verb::Filter, r#"{"NodeNames":["a","b"],"FailedNodes":{"c":"no"}}"#, 2),
-            (Verb::Filter, r#"{"Nodes":{"metadata":{},"items":[{"metadata":{}}]},"Error":""}"#, 1),
-            (Verb::Filter, r#"{"NodeNames":[]}"#, 0),
-            (Verb::Prioritize, r#"[{"Host":"a","Score":7}]"#, 1),
-            (Verb::Prioritize, "[]", 0),
-        ];
-        for (verb, answer, expected) in cases {
-            assert_eq!(nodes_in(verb, answer.as_bytes()).unwrap(), expected, "{answer}");
-        }
-    }
-
-    #[test]
-    fn an_error_is_no_answer() {
-        let error = nodes_in(Verb::Filter, br#"{"Error":"backend a: late"}"#).unwrap_err();
-        assert_eq!(error.to_string(), "backend a: late");
-        assert!(nodes_in(Verb::Prioritize, br#"[{"Host":"a","Score":7.0}]"#).is_err());
-    }
-}

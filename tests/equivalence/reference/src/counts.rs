@@ -120,6 +120,3 @@ fn effective(pod: &Pod, resource: &str) -> i64 {
     };
     amounts(Place::Main).sum::<i64>().max(amounts(Place::Init).max().unwrap_or(0))
 }
-
-#[cfg(test)]
-mod tests;

@@ -153,6 +153,3 @@ impl<'d> Chain<'d> {
         Verdict::Decided { feasible, statuses: self.statuses.clone() }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -185,6 +185,3 @@ fn with_victims(
         _ => Ok(some),
     }
 }
-
-#[cfg(test)]
-mod tests;

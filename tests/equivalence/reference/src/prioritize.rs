@@ -97,6 +97,3 @@ fn rounded(sum: &Fraction) -> i64 {
 fn whole(number: impl Into<BigInt>) -> Fraction {
     Fraction::from_integer(number.into())
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,6 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
-    path::Path,
     thread,
     time::Instant,
 };
@@ -31,52 +30,6 @@ fn ends_within(id: u32, limit: Duration) -> bool {
         thread::yield_now();
     }
     true
-}
-
-#[test]
-fn addresses_are_found_between_other_lines() {
-    let script = "echo hello; echo metrics on [::1]:81; echo listening on 127.0.0.1:80; exec sleep 60";
-    let (process, [door, metrics]) =
-        Process::start("it", shell(script), ["listening on ", "metrics on "]).unwrap();
-    assert_eq!((door.port(), metrics.port()), (80, 81));
-    assert!(metrics.is_ipv6());
-    assert!(lives(process.id()));
-}
-
-#[test]
-fn a_program_that_is_not_ready_says_why() {
-    let cases = [
-        (
-            "echo no such file >&2; exit 3",
-            "it ended (exit status: 3) before it printed `on …`; it said:\nno such file",
-        ),
-        ("exit 0", "it ended (exit status: 0) before it printed `on …`; it said:\n(nothing)"),
-        ("echo on port 80; exec sleep 60", "it printed `on port 80`, which does not end with an address"),
-    ];
-    for (script, expected) in cases {
-        let error = Process::start("it", shell(script), ["on "]).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{script}: {error}");
-    }
-    let error = Process::start("it", Command::new("/no/such/program"), ["on "]).unwrap_err();
-    assert!(matches!(error, StartError::Spawn { .. }), "{error}");
-}
-
-#[test]
-fn a_dropped_process_is_gone() {
-    let (process, _) = Process::start("it", shell("echo on 127.0.0.1:1; exec sleep 60"), ["on "]).unwrap();
-    let id = process.id();
-    drop(process);
-    assert!(!Path::new(&format!("/proc/{id}")).exists());
-}
-
-#[test]
-fn a_finished_process_ends_in_its_own_way_or_is_killed() {
-    let polite = "trap 'exit 7' TERM; echo on 127.0.0.1:1; while :; do :; done";
-    let (process, _) = Process::start("it", shell(polite), ["on "]).unwrap();
-    assert_eq!(process.finish(Duration::from_secs(10)).unwrap().code(), Some(7));
-    let deaf = "trap '' TERM; echo on 127.0.0.1:1; exec sleep 60";
-    let (process, _) = Process::start("it", shell(deaf), ["on "]).unwrap();
-    assert_eq!(process.finish(Duration::ZERO).unwrap().code(), None);
 }
 
 /// Set for the test binary that plays the parent of the test below.
