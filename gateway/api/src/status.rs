@@ -606,6 +606,14 @@ pub struct Problem {
     pub runbook: String,
 }
 
+impl Problem {
+    /// With what it means for pods.
+    #[must_use]
+    pub fn with_impact(self, impact: impl Into<String>) -> Self {
+        Self { impact: Some(impact.into()), ..self }
+    }
+}
+
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {

@@ -69,6 +69,9 @@ pub(super) struct GatewayOptions {
 
     #[command(flatten)]
     access: AccessOptions,
+
+    #[command(flatten)]
+    pub(super) cluster: ClusterOptions,
 }
 
 /// The replicas to query, and those that could not be found.
@@ -122,9 +125,9 @@ impl GatewayOptions {
     ///
     /// # Errors
     /// As for [`ClusterOptions::access`].
-    pub(super) async fn reach(&self, cluster: &ClusterOptions) -> Result<Gateways, Failure> {
+    pub(super) async fn reach(&self) -> Result<Gateways, Failure> {
         let access = if self.needs_apiserver() {
-            cluster.access().await?
+            self.cluster.access().await?
         } else {
             Err("it was not needed".to_owned())
         };

@@ -83,13 +83,13 @@ impl PageAddress {
     fn pages(
         self,
         routes: impl FnOnce(&dyn Fn(Router) -> Router) -> Router,
-        (reviews, metrics): (&Arc<Reviews>, Arc<Metrics>),
+        reviews: &Arc<Reviews>,
+        metrics: &Arc<Metrics>,
     ) -> Pages {
         let Self { listener, address, tls, authorization } = self;
         let settings = tls.as_ref().map(|(settings, _)| settings);
-        let reviewed = || (reviews, Arc::clone(&metrics));
         let routes = routes(&|routes| {
-            authorization::protected(routes, address, (settings, authorization), reviewed())
+            authorization::protected(routes, address, settings, authorization, reviews, metrics)
         });
         Pages { listener, address, tls: tls.map(|(_, tls)| tls), routes }
     }
@@ -140,9 +140,9 @@ impl Background {
         let addresses = [&self.metrics_address, &self.admin_address];
         let reviewed = addresses.into_iter().find(|at| at.reviews_tokens()).map(|at| at.address.as_str());
         let scraped = health::routes(metrics(), self.health);
-        let scraped = self.metrics_address.pages(|protect| protect(scraped), (&reviews, metrics()));
+        let scraped = self.metrics_address.pages(|protect| protect(scraped), &reviews, &observer.metrics);
         let administered = |protect: &dyn Fn(Router) -> Router| admin::routes(self.admin, protect);
-        let administered = self.admin_address.pages(administered, (&reviews, metrics()));
+        let administered = self.admin_address.pages(administered, &reviews, &observer.metrics);
         tokio::select! {
             error = administered.serve(metrics()) => format!("admin server stopped: {error}"),
             never = telemetry::count(&observer) => match never {},

@@ -111,8 +111,16 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let (gateway, cadences) = (host_name(), Cadences::default());
     let mut assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), cadences);
     let certificates = Arc::<Certificates>::default();
-    let sources = status_sources((file, &config), gateway, &assembly, (&health, &certificates));
-    let status = Arc::new(GatewayStatus::new(sources));
+    let status = Arc::new(GatewayStatus::new(StatusSources {
+        gateway,
+        file: file.display().to_string(),
+        source: config.nodes.clone(),
+        table: assembly.table(),
+        pods: assembly.pod_table(),
+        exempt: assembly.default_exempt().clone(),
+        certificates: Arc::clone(&certificates),
+        health: Arc::clone(&health),
+    }));
     telemetry::gauges(&observer, &status, &health);
     let pages = AdminState::new(Arc::clone(&observer), Arc::clone(&status), config.admin.hosts.clone());
     let background = Background {
@@ -162,24 +170,6 @@ fn thread_of_calls() -> io::Result<(Runtime, Busy)> {
     let idle = busy.clone();
     let mut builder = runtime::Builder::new_current_thread();
     Ok((builder.enable_all().on_thread_park(move || idle.is_idle()).build()?, busy))
-}
-
-fn status_sources(
-    (file, config): (&Path, &Config),
-    gateway: Arc<str>,
-    assembly: &Assembly,
-    (health, certificates): (&Arc<Health>, &Arc<Certificates>),
-) -> StatusSources {
-    StatusSources {
-        gateway,
-        file: file.display().to_string(),
-        source: config.nodes.clone(),
-        table: assembly.table(),
-        pods: assembly.pod_table(),
-        exempt: assembly.default_exempt().clone(),
-        certificates: Arc::clone(certificates),
-        health: Arc::clone(health),
-    }
 }
 
 /// The main thread's part.
@@ -256,10 +246,13 @@ impl CallServer {
         // After that, so that whoever has read this line sees it at /readyz, too.
         print_line(&format!("extender listening on {}", listener.local_addr()?));
         let reload = Reload::new(
-            (self.file, self.config),
+            self.file,
+            self.config,
             self.hangups,
-            (self.assembly, Arc::clone(&door)),
-            (sampler, self.gateway_status),
+            self.assembly,
+            Arc::clone(&door),
+            sampler,
+            self.gateway_status,
         );
         let result = tokio::select! {
             never = complete => match never {},

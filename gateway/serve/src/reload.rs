@@ -94,10 +94,13 @@ impl SeenContent {
 impl Reload {
     /// Reloads for a gateway that was just assembled from this file and serves at this door.
     pub(super) fn new(
-        (path, config): (PathBuf, Config),
+        path: PathBuf,
+        config: Config,
         hangups: Signal,
-        (assembly, door): (Assembly, Arc<Door>),
-        (sampler, gateway_status): (Sampler, Arc<GatewayStatus>),
+        assembly: Assembly,
+        door: Arc<Door>,
+        sampler: Sampler,
+        gateway_status: Arc<GatewayStatus>,
     ) -> Self {
         let mut checks = interval(CHECK);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);

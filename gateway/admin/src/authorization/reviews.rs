@@ -57,7 +57,9 @@ impl Reviews {
     /// not keep the others from being reviewed.
     pub(super) async fn review(
         &self,
-        (token, verb, path): (&str, &str, &str),
+        token: &str,
+        verb: &str,
+        path: &str,
         flow: Flow,
     ) -> Result<Review, ReviewError> {
         let key = ReviewKey::new(token, verb, path);

@@ -103,8 +103,11 @@ impl DecisionLog {
         LogHistory {
             since: timestamp(UNIX_EPOCH + Duration::from_secs(since)),
             bucket: Duration::from_secs(bucket),
-            verbs: verbs.into_iter().map(verb_history).collect(),
-            backends: backends.into_iter().map(backend_history).collect(),
+            verbs: verbs.into_iter().map(|(verb, buckets)| verb_history(verb, buckets)).collect(),
+            backends: backends
+                .into_iter()
+                .map(|((name, mode), it)| backend_history(name, mode, it))
+                .collect(),
         }
     }
 
@@ -156,7 +159,7 @@ fn count_call(bucket: &mut Timed<CallBucket>, entry: &LogEntry) {
     bucket.took.push(entry.took);
 }
 
-fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory {
+fn verb_history(verb: Verb, buckets: Vec<Timed<CallBucket>>) -> VerbHistory {
     let shown = |bucket: Timed<CallBucket>| {
         let (counts, [median_seconds, p99_seconds]) = bucket.summary();
         CallBucket { median_seconds, p99_seconds, ..counts }
@@ -164,7 +167,7 @@ fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory 
     VerbHistory { verb: verb.name().to_owned(), buckets: buckets.into_iter().map(shown).collect() }
 }
 
-fn backend_history(((name, mode), buckets): ((String, &str), Vec<Timed<HistoryBucket>>)) -> BackendHistory {
+fn backend_history(name: String, mode: &str, buckets: Vec<Timed<HistoryBucket>>) -> BackendHistory {
     let shown = |bucket: Timed<HistoryBucket>| {
         let (counts, [_, p99_seconds]) = bucket.summary();
         HistoryBucket { p99_seconds, ..counts }

@@ -49,7 +49,7 @@ pub(super) fn decision<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e L
         shadow.parts.iter().for_each(|part| nodes.add(part, &texts));
         backends.extend(shadow.parts.iter().map(|part| backend(part, &texts)));
     }
-    call(entry, &texts, (backends, nodes.0))
+    call(entry, &texts, backends, nodes.0)
 }
 
 /// Converts a call, with its shadow calls, without the answers for its nodes: a small part of the work.
@@ -60,10 +60,10 @@ pub(super) fn without_nodes<'e>(entry: &LogEntry, shadows: impl Iterator<Item = 
     let texts = entry.texts_without_nodes();
     let mut backends = parts(entry, &texts);
     shadows.for_each(|shadow| backends.extend(parts(shadow, &shadow.texts_without_nodes())));
-    call(entry, &texts, (backends, Vec::new()))
+    call(entry, &texts, backends, Vec::new())
 }
 
-fn call(entry: &LogEntry, texts: &Texts, (backends, nodes): (Vec<BackendPart>, Vec<NodePart>)) -> Decision {
+fn call(entry: &LogEntry, texts: &Texts, backends: Vec<BackendPart>, nodes: Vec<NodePart>) -> Decision {
     let nominated = texts.at(entry.nominated).to_owned();
     Decision {
         id: entry.id.to_string(),

@@ -101,12 +101,7 @@ impl BackendMetrics {
     }
 
     /// Records the backend's part in a call about this pod with this outcome. Returns what it means for the pods that wait.
-    pub fn record(
-        &self,
-        (outcome, part): (&str, &BackendOutcome),
-        pod: &PodRef,
-        trace: Option<Trace>,
-    ) -> Turn {
+    pub fn record(&self, outcome: &str, part: &BackendOutcome, pod: &PodRef, trace: Option<Trace>) -> Turn {
         let verb = part.verb;
         let mut turn = Turn::None;
         let metrics = &self.verbs[verb];

@@ -8,7 +8,7 @@ use extender_gateway_api::{
 };
 use jiff::Timestamp;
 
-use crate::status::Report;
+use crate::status::StatusReport;
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -16,8 +16,8 @@ pub(super) fn at(seconds: i64) -> Timestamp {
 }
 
 /// The report of these replicas at 23:00:00 UTC.
-pub(super) fn report(answers: Vec<Status>) -> Report {
-    Report::new(Gathered { answers, away: Vec::new() }, at(0))
+pub(super) fn report(answers: Vec<Status>) -> StatusReport {
+    StatusReport::new(Gathered { answers, away: Vec::new() }, at(0))
 }
 
 /// A gateway that was started an hour ago and serves with one backend.
