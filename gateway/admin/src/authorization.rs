@@ -113,7 +113,8 @@ async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, 
             next.run(Request::from_parts(head, body)).await
         }
         Err(refusal) => {
-            authorizer.metrics.unauthorized((authorizer.address.as_str(), refusal.cause()));
+            let labels = [authorizer.address.as_str(), refusal.cause()];
+            authorizer.metrics.process().unauthorized_requests.add(labels, 1);
             authorizer.log(&head, &refusal);
             refusal.into_response(authorizer.takes_passwords(&head.method))
         }

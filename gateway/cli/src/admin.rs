@@ -18,7 +18,7 @@ use serde_json::Value;
 
 pub(super) use self::request::AdminQuery;
 use extender_gateway_api::explain::replicas::{Away, Gathered};
-use extender_gateway_api::{DecisionList, OverrideList, Status};
+use extender_gateway_api::{LogList, OverrideList, Status};
 use extender_gateway_settings::BackendUrl;
 
 use self::{
@@ -87,7 +87,7 @@ pub(super) trait ReplicaAnswer: DeserializeOwned {
     fn replica(&mut self) -> (&mut String, Timestamp);
 }
 
-impl ReplicaAnswer for DecisionList {
+impl<T: DeserializeOwned> ReplicaAnswer for LogList<T> {
     fn replica(&mut self) -> (&mut String, Timestamp) {
         (&mut self.gateway, self.log.since)
     }

@@ -64,33 +64,28 @@ impl fmt::Display for Workload {
 /// Parses the subject of `explain`: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`, or a workload as
 /// `deployment/NAME`.
 pub(super) fn subject(text: &str) -> Result<Subject, String> {
-    let (kind, name) = match text.split_once('/') {
-        None | Some(("pod" | "pods" | "po", _)) => {
-            (None, text.split_once('/').map_or(text, |(_, name)| name))
-        }
-        Some((resource, name)) => match WorkloadKind::of(resource) {
-            Some(kind) => (Some(kind), name),
-            None => {
-                return Err(format!(
-                    "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
-                     replicaset, statefulset, daemonset or job"
-                ));
-            }
-        },
-    };
-    let what = kind.map_or("pod", WorkloadKind::as_str);
-    let plural = format!("{}s", what.to_ascii_lowercase());
-    let wrong = || {
-        format!(
-            "{name:?} is not the name of a {what}; expected {}/NAME as in `kubectl get {plural}`",
-            what.to_ascii_lowercase()
-        )
+    let (resource, name) = text.split_once('/').unwrap_or(("pod", text));
+    let kind = match resource {
+        "pod" | "pods" | "po" => None,
+        _ => Some(WorkloadKind::of(resource).ok_or_else(|| {
+            format!(
+                "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
+                 replicaset, statefulset, daemonset or job"
+            )
+        })?),
     };
     if !is_dns_subdomain(name) {
-        return Err(wrong());
+        let what = kind.map_or("pod", WorkloadKind::as_str);
+        let singular = what.to_ascii_lowercase();
+        return Err(format!(
+            "{name:?} is not the name of a {what}; expected {singular}/NAME as in `kubectl get {singular}s`"
+        ));
     }
     let name = name.to_owned();
-    Ok(kind.map_or(Subject::Pod(name.clone()), |kind| Subject::Workload(Workload { kind, name })))
+    Ok(match kind {
+        None => Subject::Pod(name),
+        Some(kind) => Subject::Workload(Workload { kind, name }),
+    })
 }
 
 /// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.

@@ -66,17 +66,24 @@ impl PageAddress {
     /// The metrics address; blocks while the files of its TLS are read.
     pub(super) fn metrics(settings: &MetricsSettings) -> Result<Self, ServeError> {
         let MetricsSettings { address, tls, authorization } = settings;
-        let tls = with_files(Address::Metrics, tls.as_ref())?;
-        let listener = listen("metrics.address", *address)?;
-        Ok(Self { listener, address: Address::Metrics, tls, authorization: *authorization })
+        Self::open(Address::Metrics, listen("metrics.address", *address), tls.as_ref(), *authorization)
     }
 
     /// The admin address; blocks while the files of its TLS are read.
     pub(super) fn admin(settings: &AdminSettings) -> Result<Self, ServeError> {
         let AdminSettings { address, hosts: _, tls, authorization } = settings;
-        let tls = with_files(Address::Admin, tls.as_ref())?;
-        let listener = listen("admin.address", *address)?;
-        Ok(Self { listener, address: Address::Admin, tls, authorization: *authorization })
+        Self::open(Address::Admin, listen("admin.address", *address), tls.as_ref(), *authorization)
+    }
+
+    fn open(
+        address: Address,
+        listener: Result<Bound, ServeError>,
+        tls: Option<&PageTls>,
+        authorization: Authorization,
+    ) -> Result<Self, ServeError> {
+        let files =
+            |tls: &PageTls| Ok::<_, TlsError>((tls.clone(), Arc::new(Tls::open_pages(address, tls)?)));
+        Ok(Self { tls: tls.map(files).transpose()?, listener: listener?, address, authorization })
     }
 
     /// Routes at this address; they are given its authorization.
@@ -98,11 +105,6 @@ impl PageAddress {
     fn reviews_tokens(&self) -> bool {
         self.authorization == Authorization::Kubernetes
     }
-}
-
-/// The settings of TLS, and its files.
-fn with_files(address: Address, tls: Option<&PageTls>) -> Result<Option<(PageTls, Arc<Tls>)>, TlsError> {
-    tls.map(|tls| Ok((tls.clone(), Arc::new(Tls::open_pages(address, tls)?)))).transpose()
 }
 
 /// The watch of pods, which starts when it is needed.

@@ -144,7 +144,7 @@ impl Requeue {
                     "failed"
                 }
             };
-            metrics.requeued(outcome);
+            metrics.requeued_pods.add([outcome], 1);
         }
         updated
     }

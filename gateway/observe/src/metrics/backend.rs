@@ -297,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_cached_answer_is_a_success() {
         let metrics = BackendMetrics::default();
-        let record = |part: &BackendOutcome| metrics.record(("ok", part), &PodRef::default(), None);
+        let record = |part: &BackendOutcome| metrics.record("ok", part, &PodRef::default(), None);
         let recent = || metrics.verbs[PolicyVerb::Filter].recent().unwrap();
         record(&known(samples::failed(FailureKind::Late), 0));
         assert!(recent().last_failed);
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!((metrics_of.decisions(), metrics_of.calls()), (1, 0));
         let summary = recent();
         assert_eq!((summary.last_failed, summary.calls, summary.failed()), (false, 2, 1));
-        assert_eq!((summary.minute.sent, summary.median), (0, None), "it has no duration");
+        assert_eq!((summary.minute.sent, summary.median_seconds), (0, None), "it has no duration");
     }
 
     #[tokio::test]
@@ -316,9 +316,9 @@ mod tests {
             agreement: Some(Agreement::Disagrees),
             ..part("zones", samples::refused(&[("full", &[0])]))
         };
-        metrics.record(("ok", &shadow), &PodRef::default(), None);
+        metrics.record("ok", &shadow, &PodRef::default(), None);
         assert!(metrics.rejected.all().is_empty());
-        metrics.record(("ok", &part("zones", samples::refused(&[("full", &[0])]))), &PodRef::default(), None);
+        metrics.record("ok", &part("zones", samples::refused(&[("full", &[0])])), &PodRef::default(), None);
         assert_eq!(metrics.rejected.all().len(), 1);
     }
 

@@ -27,12 +27,12 @@ impl Metrics {
         filter.shadowed(Agreement::Agrees);
         filter.bytes(10, 5);
         backend.verbs[PolicyVerb::BeforeFilterNodes].asked(3);
-        self.reloaded("ok");
-        self.connections_dropped(("metrics", "evicted"), 1);
-        self.unauthorized(("admin", "no_token"));
         let process = self.process();
-        process.requeued("ok");
-        process.tls_handshake_failed("without_tls");
+        process.configuration_reloads.add(["ok"], 1);
+        process.dropped_connections.add(["metrics", "evicted"], 1);
+        process.unauthorized_requests.add(["admin", "no_token"], 1);
+        process.requeued_pods.add(["ok"], 1);
+        process.tls_handshake_failures.add(["without_tls"], 1);
         process.certificates.set(|| vec![(["a".to_owned(), "b".to_owned()], 1.0)]);
         process.overrides.set(|| vec![(["zones".to_owned(), "Shadow".to_owned()], 1.0)]);
         process.reject_limits.set(|| vec![("zones".to_owned(), true)]);
@@ -134,7 +134,7 @@ fn the_first_rejected_configuration_is_an_increase() {
     };
     of("ok", 0);
     of("refused", 0);
-    metrics.reloaded("refused");
+    metrics.process().configuration_reloads.add(["refused"], 1);
     of("refused", 1);
 }
 
@@ -167,9 +167,9 @@ fn a_verb_is_recorded_by_its_handle() {
     }
     let exemplar = format!(r#"{{le="0.0032",verb="filter"}} 2 # {{trace_id="{}"}} 0.002 "#, "ab".repeat(16));
     assert!(metrics.text().contains(&exemplar));
-    let (recent, median) = (filter.recent().unwrap(), Some(Duration::from_micros(150)));
+    let (recent, median) = (filter.recent().unwrap(), Some(0.00015));
     assert_eq!((filter.calls(), filter.failures()), (2, 1));
-    assert_eq!((recent.calls, recent.failed(), recent.median), (2, 1, median));
+    assert_eq!((recent.calls, recent.failed(), recent.median_seconds), (2, 1, median));
 }
 
 #[test]

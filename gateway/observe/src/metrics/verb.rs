@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
-    page::Page,
+    page::{Page, families},
     series::{Durations, LabeledCounts, RecentSummary, Trace},
 };
 
@@ -43,8 +43,6 @@ pub struct VerbMetrics {
     last_refused: Mutex<Option<Timestamp>>,
 }
 
-type CounterField = fn(&VerbMetrics) -> &Counter;
-
 /// A call in progress, until this is dropped.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
@@ -75,30 +73,24 @@ impl VerbSeries {
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        let outcomes = self.all().flat_map(|(verb, metrics)| {
-            let outcomes = metrics.outcomes.all().into_iter();
-            outcomes.map(move |(outcome, count)| ((verb, [("outcome", outcome)]), count))
-        });
-        page.family("extender_gateway_calls_total", "Calls received", outcomes)?;
-        page.family(
-            "extender_gateway_call_duration_seconds",
-            "Time from the request's headers to the end of the response",
-            self.all().map(|(verb, metrics)| (verb, metrics.duration.series())),
-        )?;
-        page.family(
-            "extender_gateway_calls_in_flight",
-            "Calls in progress",
-            self.all().map(|(verb, metrics)| (verb, metrics.in_flight.clone())),
-        )?;
-        let counters: [(_, _, CounterField); 4] = [
-            ("extender_gateway_offered_nodes_total", "Nodes in calls", |verb| &verb.offered),
-            ("extender_gateway_left_nodes_total", "Nodes left, or scored, in responses", |verb| &verb.left),
-            ("extender_gateway_request_bytes_total", "Bytes of request bodies", |verb| &verb.request),
-            ("extender_gateway_response_bytes_total", "Bytes of response bodies", |verb| &verb.response),
-        ];
-        counters.into_iter().try_for_each(|(name, help, counter)| {
-            page.family(name, help, self.all().map(|(verb, metrics)| (verb, counter(metrics).clone())))
-        })
+        let counters = |counter: fn(&VerbMetrics) -> &Counter| {
+            self.all().map(move |(labels, verb)| (labels, counter(verb).clone()))
+        };
+        families! { page;
+            "extender_gateway_calls_total", "Calls received"
+                => self.all().flat_map(|(labels, verb)| {
+                    let outcomes = verb.outcomes.all().into_iter();
+                    outcomes.map(move |(outcome, count)| ((labels, [("outcome", outcome)]), count))
+                });
+            "extender_gateway_call_duration_seconds", "Time from the request's headers to the end of the response"
+                => self.all().map(|(labels, verb)| (labels, verb.duration.series()));
+            "extender_gateway_calls_in_flight", "Calls in progress"
+                => self.all().map(|(labels, verb)| (labels, verb.in_flight.clone()));
+            "extender_gateway_offered_nodes_total", "Nodes in calls" => counters(|verb| &verb.offered);
+            "extender_gateway_left_nodes_total", "Nodes left, or scored, in responses" => counters(|verb| &verb.left);
+            "extender_gateway_request_bytes_total", "Bytes of request bodies" => counters(|verb| &verb.request);
+            "extender_gateway_response_bytes_total", "Bytes of response bodies" => counters(|verb| &verb.response);
+        }
     }
 }
 
