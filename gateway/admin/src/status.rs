@@ -141,7 +141,7 @@ impl GatewayStatus {
     /// The state of each backend that is called, by its name.
     fn backend_states(&self) -> Vec<(String, BackendState)> {
         let Some(door) = self.door.get() else { return Vec::new() };
-        let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
+        let (served, waiting) = (door.served.load_full(), self.refresh_waiting(&door.observer));
         let state = |backend: &Backend| {
             let settings = &backend.settings;
             let waiting = waiting.get(settings.name.as_str());
@@ -198,13 +198,13 @@ impl GatewayStatus {
     }
 
     /// The pods that wait because of each backend.
-    fn waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
+    fn refresh_waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
         observer.waiting.refresh(&self.sources.pods);
         observer.waiting.by_backend()
     }
 
     /// The pods that wait although what held them has changed.
-    pub fn untried(&self, observer: &Observer) -> Option<UntriedPods> {
+    pub fn refresh_untried(&self, observer: &Observer) -> Option<UntriedPods> {
         observer.waiting.refresh(&self.sources.pods);
         let (pods, changed) = observer.waiting.untried()?;
         let requeue = self.served()?.config.requeue;
@@ -261,7 +261,7 @@ impl GatewayStatus {
             }),
             requeue: served.config.requeue.word().to_owned(),
             requeued_pods: observer.metrics.process().requeued_pods.sum(|[outcome]| outcome == "ok"),
-            untried: self.untried(observer),
+            untried: self.refresh_untried(observer),
             waiting: observer.waiting.groups(),
             shadows: self.shadows(&served, observer),
             log: observer.decisions.state(),
@@ -308,7 +308,7 @@ impl GatewayStatus {
 
     /// All configured backends, with those that are called first, in effective order.
     fn backends(&self, served: &Served, observer: &Observer) -> Vec<BackendStatus> {
-        let (overrides, waiting) = (served.decider.overrides(), self.waiting(observer));
+        let (overrides, waiting) = (served.decider.overrides(), self.refresh_waiting(observer));
         let status = |settings: &BackendSettings, called: Option<&Backend>| BackendStatus {
             overridden: overrides.find(settings.name.as_str()).map(override_status),
             excessive_rejections: excessive_rejections(overrides, settings),

@@ -90,16 +90,18 @@ pub(super) fn subject(text: &str) -> Result<Subject, String> {
 
 /// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
 pub(super) fn node(text: &str) -> Result<String, String> {
-    let name = text.strip_prefix("node/").unwrap_or(text);
-    let wrong = || format!("{name:?} is not the name of a node; expected a name as in `kubectl get nodes`");
-    is_dns_subdomain(name).then(|| name.to_owned()).ok_or_else(wrong)
+    named(text.strip_prefix("node/").unwrap_or(text), is_dns_subdomain, "node")
 }
 
 /// Parses the name of a namespace. Mirrors `ValidateNamespaceName` of Kubernetes.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
+    named(text, is_dns_label, "namespace")
+}
+
+fn named(name: &str, is_name: fn(&str) -> bool, what: &str) -> Result<String, String> {
     let wrong =
-        || format!("{text:?} is not the name of a namespace; expected a name as in `kubectl get namespaces`");
-    is_dns_label(text).then(|| text.to_owned()).ok_or_else(wrong)
+        || format!("{name:?} is not the name of a {what}; expected a name as in `kubectl get {what}s`");
+    is_name(name).then(|| name.to_owned()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

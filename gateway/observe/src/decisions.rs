@@ -62,7 +62,7 @@ impl DecisionLog {
         let mut kept = self.kept.lock();
         if kept.max_bytes > 0 {
             let pod = kept.pod(&record.pod);
-            let entry = LogEntry::new(verb, record, http_call, pod, kept.dictionary());
+            let entry = LogEntry::new(verb, record, http_call, pod, kept.prepare_dictionary());
             kept.put(entry);
         }
     }

@@ -93,7 +93,7 @@ impl Health {
     }
 
     /// The response of `/readyz`.
-    fn readiness(&self) -> (StatusCode, String) {
+    fn check_readiness(&self) -> (StatusCode, String) {
         if self.check_ready() {
             return self.live();
         }
@@ -160,7 +160,7 @@ pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
     let page =
         async |State(metrics): State<Arc<Metrics>>| ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text());
     let livez = async |State(health): State<Arc<Health>>| health.live();
-    let readyz = async |State(health): State<Arc<Health>>| health.readiness();
+    let readyz = async |State(health): State<Arc<Health>>| health.check_readiness();
     Router::new()
         .route("/metrics", get(page).with_state(metrics))
         .route("/livez", get(livez).with_state(Arc::clone(&health)))
@@ -180,21 +180,21 @@ mod tests {
         health.wait_for("pods");
         health.accept_calls();
         let unavailable = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
-        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes, pods\n"));
+        assert_eq!(health.check_readiness(), unavailable("not ready: waiting for nodes, pods\n"));
         assert_eq!(health.live().0, StatusCode::OK);
         health.mark_present("pods");
-        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes\n"));
+        assert_eq!(health.check_readiness(), unavailable("not ready: waiting for nodes\n"));
         health.mark_present("nodes");
-        assert_eq!(health.readiness().0, StatusCode::OK);
+        assert_eq!(health.check_readiness().0, StatusCode::OK);
         health.stop();
-        assert_eq!(health.readiness(), unavailable("not ready: stopping\n"));
+        assert_eq!(health.check_readiness(), unavailable("not ready: stopping\n"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn probes_fail_while_the_thread_that_answers_calls_is_stuck() {
         let health = Arc::new(Health::default());
         health.accept_calls();
-        let answers = || (health.live(), health.readiness());
+        let answers = || (health.live(), health.check_readiness());
         let fine = (StatusCode::OK, "ok\n".to_owned());
         let beating = tokio::spawn({
             let health = Arc::clone(&health);

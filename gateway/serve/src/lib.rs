@@ -111,16 +111,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let (gateway, cadences) = (host_name(), Cadences::default());
     let mut assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), cadences);
     let certificates = Arc::<Certificates>::default();
-    let status = Arc::new(GatewayStatus::new(StatusSources {
-        gateway,
-        file: file.display().to_string(),
-        source: config.nodes.clone(),
-        table: assembly.table(),
-        pods: assembly.pod_table(),
-        exempt: assembly.default_exempt().clone(),
-        certificates: Arc::clone(&certificates),
-        health: Arc::clone(&health),
-    }));
+    let sources = status_sources(file, &config, gateway, &assembly, &certificates, &health);
+    let status = Arc::new(GatewayStatus::new(sources));
     telemetry::register_gauges(&observer, &status, &health);
     let pages = AdminState::new(Arc::clone(&observer), Arc::clone(&status), config.admin.hosts.clone());
     let background = Background {
@@ -170,6 +162,26 @@ fn thread_of_calls() -> io::Result<(Runtime, Busy)> {
     let idle = busy.clone();
     let mut builder = runtime::Builder::new_current_thread();
     Ok((builder.enable_all().on_thread_park(move || idle.is_idle()).build()?, busy))
+}
+
+fn status_sources(
+    file: &Path,
+    config: &Config,
+    gateway: Arc<str>,
+    assembly: &Assembly,
+    certificates: &Arc<Certificates>,
+    health: &Arc<Health>,
+) -> StatusSources {
+    StatusSources {
+        gateway,
+        file: file.display().to_string(),
+        source: config.nodes.clone(),
+        table: assembly.table(),
+        pods: assembly.pod_table(),
+        exempt: assembly.default_exempt().clone(),
+        certificates: Arc::clone(certificates),
+        health: Arc::clone(health),
+    }
 }
 
 /// The main thread's part.

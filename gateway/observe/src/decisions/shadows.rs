@@ -106,7 +106,7 @@ mod tests {
         {
             let mut kept = log.kept.lock();
             let known = kept.pod(&call.pod);
-            let entry = LogEntry::new(Verb::Filter, &call, None, known, kept.dictionary());
+            let entry = LogEntry::new(Verb::Filter, &call, None, known, kept.prepare_dictionary());
             kept.put(LogEntry { shadow: false, ..entry });
         }
         let backend = part("zones", refused(&[])).backend;

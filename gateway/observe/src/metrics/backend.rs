@@ -116,12 +116,12 @@ impl BackendMetrics {
                 // What a backend in shadow mode says rejects no node.
                 if part.agreement.is_none() {
                     for refusal in &filtered.refusals {
-                        self.rejected(&refusal.reason, refusal.positions.len());
+                        self.count_rejected(&refusal.reason, refusal.positions.len());
                     }
                 }
                 let last = part.attempts.last();
                 let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
-                self.rejected_share(verb, rejected, nodes as usize);
+                self.record_share(verb, rejected, nodes as usize);
                 if verb == PolicyVerb::Filter && nodes > 0 {
                     let largest = || filtered.refusals.iter().max_by_key(|refusal| refusal.positions.len());
                     let all_for = (rejected >= nodes as usize).then(|| largest().map_or("", |it| &it.reason));
@@ -149,12 +149,12 @@ impl BackendMetrics {
     }
 
     /// Counts nodes that were rejected for this reason.
-    pub fn rejected(&self, reason: &str, nodes: usize) {
+    pub fn count_rejected(&self, reason: &str, nodes: usize) {
         self.rejected.add(reason, nodes as u64);
     }
 
     /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
-    pub fn rejected_share(&self, verb: PolicyVerb, rejected: usize, nodes: usize) {
+    pub fn record_share(&self, verb: PolicyVerb, rejected: usize, nodes: usize) {
         if nodes == 0 {
             return;
         }
@@ -190,7 +190,7 @@ impl BackendVerbMetrics {
         }
         self.asked(attempt.requested as usize);
         let sum = |bytes: fn(&Rpc) -> usize| rpcs.iter().map(bytes).sum();
-        self.bytes(sum(|rpc| rpc.sent), sum(|rpc| rpc.received));
+        self.count_bytes(sum(|rpc| rpc.sent), sum(|rpc| rpc.received));
         match failure {
             // Its full duration is unknown.
             None if attempt.canceled => {}
@@ -224,7 +224,7 @@ impl BackendVerbMetrics {
     }
 
     /// Counts the bytes of a call's messages.
-    pub fn bytes(&self, sent: usize, received: usize) {
+    pub fn count_bytes(&self, sent: usize, received: usize) {
         self.sent.inc_by(sent as u64);
         self.received.inc_by(received as u64);
     }

@@ -105,12 +105,12 @@ impl VerbMetrics {
     /// Records a call that has ended.
     pub fn record(&self, http_call: &HttpCall, trace: Option<Trace>) {
         self.answered(http_call.outcome, http_call.took, trace);
-        self.bytes(http_call.request_bytes, http_call.response_bytes);
+        self.count_bytes(http_call.request_bytes, http_call.response_bytes);
         let record = http_call.record.as_ref();
         let nodes = record.map_or(0, |record| record.nodes.count());
         let left =
             record.map_or(0, |record| record.left.map_or_else(|| scored(record), |left| left as usize));
-        self.nodes(nodes as usize, left);
+        self.count_nodes(nodes as usize, left);
         let time = record.map_or_else(Timestamp::now, |record| timestamp(record.time));
         if http_call.outcome == OVERLOAD {
             *self.last_refused.lock() = Some(time);
@@ -130,13 +130,13 @@ impl VerbMetrics {
     }
 
     /// Records the number of nodes in a call, and how many were left or scored.
-    pub fn nodes(&self, offered: usize, left: usize) {
+    pub fn count_nodes(&self, offered: usize, left: usize) {
         self.offered.inc_by(offered as u64);
         self.left.inc_by(left as u64);
     }
 
     /// Records the body sizes of a request and its response.
-    pub fn bytes(&self, request: usize, response: usize) {
+    pub fn count_bytes(&self, request: usize, response: usize) {
         self.request.inc_by(request as u64);
         self.response.inc_by(response as u64);
     }

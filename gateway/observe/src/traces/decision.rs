@@ -5,9 +5,7 @@ use std::{ops::Range, time::SystemTime};
 use extender_gateway_api::NodeForm;
 use extender_gateway_contract::change::pod_in_words;
 use extender_gateway_core::Verb;
-use extender_gateway_record::{
-    BackendAttempt, BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes,
-};
+use extender_gateway_record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes};
 use extender_gateway_settings::Choice;
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
@@ -107,28 +105,28 @@ fn known_event(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
         KeyValue::new(names::MODE, part.mode().word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
     ];
-    attributes.extend(of_answer(part, attempt));
-    Some(Event::new("backend", record.at(attempt.started), attributes, 0))
-}
-
-/// How many nodes a backend rejected, or a hook changed; what it changed of the pod, and what it reads of pods.
-pub(super) fn of_answer(part: &BackendOutcome, attempt: &BackendAttempt) -> impl Iterator<Item = KeyValue> {
-    let (affected, pod_change) = match &part.outcome {
-        Outcome::Changed(changes) => {
-            (changes.changed_nodes(), changes.pod.as_ref().map(|change| pod_in_words(change)))
-        }
-        Outcome::Filtered(filtered) => {
-            (filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum(), None)
-        }
-        _ => (0, None),
-    };
-    let affected = number(affected);
-    let affected = if part.verb.is_hook() {
+    let affected = affected(&part.outcome);
+    attributes.push(if part.verb.is_hook() {
         KeyValue::new(names::CHANGED, affected)
     } else {
         KeyValue::new(names::REJECTED, affected)
-    };
-    let pod_change = pod_change.map(|words| KeyValue::new(names::POD_CHANGE, words));
-    let reads = attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads));
-    [affected].into_iter().chain(pod_change).chain(reads)
+    });
+    attributes.extend(pod_change(&part.outcome).map(|words| KeyValue::new(names::POD_CHANGE, words)));
+    attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
+    Some(Event::new("backend", record.at(attempt.started), attributes, 0))
+}
+
+/// How many nodes a backend rejected, or a hook changed.
+pub(super) fn affected(outcome: &Outcome) -> i64 {
+    number(match outcome {
+        Outcome::Changed(changes) => changes.changed_nodes(),
+        Outcome::Filtered(filtered) => filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum(),
+        _ => 0,
+    })
+}
+
+/// What a hook changed of the pod.
+pub(super) fn pod_change(outcome: &Outcome) -> Option<String> {
+    let Outcome::Changed(changes) = outcome else { return None };
+    changes.pod.as_ref().map(|change| pod_in_words(change))
 }

@@ -84,7 +84,15 @@ fn attributes(verb: PolicyVerb, part: &BackendOutcome, attempt: &BackendAttempt)
         KeyValue::new(names::ASKED, i64::from(attempt.requested)),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
     ];
-    attributes.extend(decision::of_answer(part, attempt));
+    let affected = decision::affected(&part.outcome);
+    attributes.push(if part.verb.is_hook() {
+        KeyValue::new(names::CHANGED, affected)
+    } else {
+        KeyValue::new(names::REJECTED, affected)
+    });
+    attributes
+        .extend(decision::pod_change(&part.outcome).map(|words| KeyValue::new(names::POD_CHANGE, words)));
+    attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
     if let Some(agreement) = part.agreement {
         attributes.push(KeyValue::new(names::OPINION, agreement.as_str()));
     }
