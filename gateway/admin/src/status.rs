@@ -332,6 +332,7 @@ impl GatewayStatus {
             Err(failure) => (None, Some(failure.detail)),
         };
         let addresses = called.map(Backend::addresses).unwrap_or_default();
+        let several = if addresses.len() > 1 { addresses.as_slice() } else { &[] };
         let unresolved = called.and_then(Backend::stale_addresses);
         let info = session.as_ref().map(|session| &session.info);
         let mut verbs: Vec<_> =
@@ -370,8 +371,7 @@ impl GatewayStatus {
                 changes_too_often: session.is_outdated(),
             }),
             verbs,
-            // One address is that of the URL.
-            addresses: addresses.iter().filter(|_| addresses.len() > 1).map(address_status).collect(),
+            addresses: several.iter().map(address_status).collect(),
         }
     }
 }

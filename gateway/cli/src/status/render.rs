@@ -239,7 +239,7 @@ fn addresses(backends: &[BackendStatus]) -> Table {
                 address.address.clone(),
                 state,
                 number(address.calls),
-                or_nothing(versions(address.version.clone(), &address.revision)),
+                or_nothing(joined([&address.version, &in_words(&address.revision)])),
                 or_nothing(refused_verbs(backend, &address.address)),
             ]);
         }
@@ -274,15 +274,17 @@ fn waiting_pods(backend: &BackendStatus) -> String {
 
 fn reported_version(handshake: &Handshake) -> String {
     let Handshake { name, version, revision, holds_nodes, .. } = handshake;
-    let versions = versions(format!("{name} {version}").trim_end().to_owned(), revision);
-    if *holds_nodes { format!("{versions}, holds the nodes") } else { versions }
+    let holds_nodes = if *holds_nodes { "holds the nodes" } else { "" };
+    joined([format!("{name} {version}").trim_end(), &in_words(revision), holds_nodes])
 }
 
-/// A version, and the revision if it is known.
-fn versions(version: String, revision: &str) -> String {
-    let revision = Some(revision).filter(|it| !it.is_empty()).map(|it| format!("revision {it}"));
-    let parts = Some(version).filter(|it| !it.is_empty()).into_iter().chain(revision);
-    parts.collect::<Vec<_>>().join(", ")
+fn in_words(revision: &str) -> String {
+    if revision.is_empty() { String::new() } else { format!("revision {revision}") }
+}
+
+/// The texts that are not empty.
+fn joined<const N: usize>(texts: [&str; N]) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// The table of calls to backends.
