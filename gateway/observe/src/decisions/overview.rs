@@ -65,7 +65,7 @@ impl DecisionLog {
         (pods, more)
     }
 
-    /// Calls and the answers of each backend, of this gateway, in [`BUCKETS`] of equal length that end with the one of `now` and span this period.
+    /// Calls and the answers of each backend, of this gateway, in `BUCKETS` buckets of equal length that end with the one of `now` and span this period.
     pub fn history(&self, gateway: &str, period: Duration, now: SystemTime) -> History {
         let bucket = (period.as_secs() / BUCKETS as u64).max(1);
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
