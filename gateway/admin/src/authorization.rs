@@ -87,8 +87,10 @@ enum Refusal {
 pub fn protected(
     routes: Router,
     address: Address,
-    (tls, authorization): (Option<&PageTls>, Authorization),
-    (reviews, metrics): (&Arc<Reviews>, Arc<Metrics>),
+    tls: Option<&PageTls>,
+    authorization: Authorization,
+    reviews: &Arc<Reviews>,
+    metrics: &Arc<Metrics>,
 ) -> Router {
     let takes_certificates = tls.is_some_and(|tls| tls.server().clients.is_some());
     let reviews = (authorization == Authorization::Kubernetes).then(|| Arc::clone(reviews));
@@ -96,6 +98,7 @@ pub fn protected(
         return routes;
     }
     let refused = RateLimitedLog::default();
+    let metrics = Arc::clone(metrics);
     let authorizer = Authorizer { address, takes_certificates, reviews, refused, metrics };
     routes.layer(middleware::from_fn_with_state(Arc::new(authorizer), authorize))
 }
@@ -110,7 +113,8 @@ async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, 
             next.run(Request::from_parts(head, body)).await
         }
         Err(refusal) => {
-            authorizer.metrics.unauthorized((authorizer.address.as_str(), refusal.cause()));
+            let labels = [authorizer.address.as_str(), refusal.cause()];
+            authorizer.metrics.process().unauthorized_requests.add(labels, 1);
             authorizer.log(&head, &refusal);
             refusal.into_response(authorizer.takes_passwords(&head.method))
         }
@@ -135,7 +139,7 @@ impl Authorizer {
         let verb = verb(&request.method).ok_or(Refusal::Method)?;
         let path = reviewed_path(self.address, path);
         let flow = caller.map_or(Flow::Own, |caller| Flow::of_address(caller.address.ip()));
-        match reviews.review((&token, verb, &path), flow).await.map_err(Refusal::NotReviewed)? {
+        match reviews.review(&token, verb, &path, flow).await.map_err(Refusal::NotReviewed)? {
             Review::Allowed { user } => Ok(Some(user)),
             Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(&path) }),
             Review::Unauthenticated => Err(Refusal::InvalidToken),

@@ -24,7 +24,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use extender_gateway_api::{API_VERSION, DecisionList};
+use extender_gateway_api::{API_VERSION, DecisionList, LogList};
 use extender_gateway_door::HeldBody;
 use extender_gateway_observe::{Observer, Query};
 use hyper::body::Body as _;
@@ -112,10 +112,15 @@ impl AdminState {
 
     /// The calls that match a query.
     fn decisions(&self, query: &Query) -> DecisionList {
-        let (items, truncated) = self.observer.decisions.find(query);
-        DecisionList {
+        self.list("DecisionList", self.observer.decisions.find(query))
+    }
+
+    /// A list from the decision log, and whether there is more.
+    fn list<T>(&self, kind: &str, found: (Vec<T>, bool)) -> LogList<T> {
+        let (items, truncated) = found;
+        LogList {
             api_version: API_VERSION.to_owned(),
-            kind: "DecisionList".to_owned(),
+            kind: kind.to_owned(),
             gateway: self.gateway_status.gateway().to_owned(),
             log: self.observer.decisions.state(),
             truncated,

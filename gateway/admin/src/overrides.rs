@@ -141,7 +141,7 @@ fn list(admin: &AdminState, overrides: &Overrides) -> OverrideList {
         kind: "OverrideList".to_owned(),
         gateway: admin.gateway_status.gateway().to_owned(),
         log: admin.observer.decisions.state(),
-        untried: admin.gateway_status.untried(&admin.observer),
+        untried: admin.gateway_status.refresh_untried(&admin.observer),
         items: overrides.all().into_iter().map(override_status).collect(),
     }
 }

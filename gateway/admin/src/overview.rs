@@ -11,8 +11,6 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use extender_gateway_api::{API_VERSION, History, PodList};
-use extender_gateway_observe::LogHistory;
 use serde::Deserialize;
 
 use crate::{AdminState, error_response};
@@ -53,16 +51,7 @@ pub(super) async fn pods(
 
 fn pod_list(admin: &AdminState, query: &PodQuery) -> Response {
     let limit = query.limit.unwrap_or(DEFAULT_PODS).min(MAX_PODS);
-    let (items, truncated) = admin.observer.decisions.pods(&query.search, limit);
-    let list = PodList {
-        api_version: API_VERSION.to_owned(),
-        kind: "PodList".to_owned(),
-        gateway: admin.gateway_status.gateway().to_owned(),
-        log: admin.observer.decisions.state(),
-        truncated,
-        items,
-    };
-    Json(list).into_response()
+    Json(admin.list("PodList", admin.observer.decisions.pods(&query.search, limit))).into_response()
 }
 
 /// The answers of each backend over time.
@@ -79,18 +68,7 @@ fn log_history(admin: &AdminState, query: &HistoryQuery) -> Response {
         let why = format!("seconds must be a number from {LEAST_SECONDS} to {MOST_SECONDS}");
         return error_response(StatusCode::BAD_REQUEST, &why);
     }
-    let decisions = &admin.observer.decisions;
-    let LogHistory { since, bucket, verbs, backends } =
-        decisions.history(Duration::from_secs(seconds), SystemTime::now());
-    let history = History {
-        api_version: API_VERSION.to_owned(),
-        kind: "History".to_owned(),
-        gateway: admin.gateway_status.gateway().to_owned(),
-        log: decisions.state(),
-        since,
-        bucket_seconds: bucket.as_secs_f64(),
-        verbs,
-        backends,
-    };
+    let (gateway, period) = (admin.gateway_status.gateway(), Duration::from_secs(seconds));
+    let history = admin.observer.decisions.history(gateway, period, SystemTime::now());
     Json(history).into_response()
 }

@@ -10,21 +10,19 @@ use std::{
 
 use extender_gateway_api::{
     API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState, CircuitStatus,
-    ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, FailureCount, Handshake, LostLogLines,
-    MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, ShadowStatus, Status, TableStatus,
-    UnresolvedStatus, UntriedPods, VerbStatus, WaitingPodsStatus, WaitingStatus,
+    ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, Handshake, LostLogLines, ReadsStatus,
+    RejectedBecause, RejectedChange, ShadowStatus, Status, TableStatus, UnresolvedStatus, UntriedPods,
+    VerbStatus, WaitingStatus,
 };
-use extender_gateway_backend::{
-    Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session,
-};
+use extender_gateway_backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info};
 use extender_gateway_cluster::{SourceHealth, pods::PodTable, table::NodeTable};
-use extender_gateway_core::{BackendFailure, PolicyVerb, Verb};
+use extender_gateway_core::{PolicyVerb, Verb};
 use extender_gateway_decide::overrides::{ExcessiveRejections, Overrides};
 use extender_gateway_door::{Door, Served};
 use extender_gateway_observe::{
     Health, Metrics, Observer, log,
-    metrics::{BackendState, MinuteSummary, RecentSummary, Source},
-    waiting::{WaitingGroup, WaitingSummary},
+    metrics::{BackendState, RecentSummary, Source},
+    waiting::WaitingSummary,
 };
 use extender_gateway_settings::{BackendSettings, Choice, Mode, NodeSource, Requeueing};
 use extender_gateway_tls::{CertificateFile, Certificates, Validity};
@@ -90,75 +88,60 @@ impl GatewayStatus {
     }
 
     /// Records that another configuration is in use.
-    pub fn loaded(&self) {
+    pub fn record_load(&self) {
         *self.loaded.lock() = Loaded { since: Timestamp::now(), refused: None };
     }
 
     /// Records that a change of the configuration was rejected.
-    pub fn refused(&self, message: String, because: RejectedBecause) {
+    pub fn record_refusal(&self, message: String, because: RejectedBecause) {
         self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, because });
     }
 
-    /// Records that the configuration file matches the configuration in use again. Whether a change was rejected before.
-    pub fn unchanged(&self) -> bool {
+    /// Records that the configuration file matches the configuration in use again. Returns whether a change was rejected before.
+    pub fn take_refusal(&self) -> bool {
         self.loaded.lock().refused.take().is_some()
     }
 
     /// Registers the gauges of the status.
-    pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
-        let register = |gauge: &Source<Option<f64>>, value: fn(&Self) -> Option<f64>| {
-            let status = Arc::downgrade(self);
-            gauge.set(move || value(&*status.upgrade()?));
-        };
+    pub fn register_gauges(self: &Arc<Self>, metrics: &Metrics) {
         let metrics = metrics.process();
-        register(&metrics.known_nodes, |it| Some(float(it.sources.table.as_ref()?.len())));
-        register(&metrics.nodes_synced, |it| {
-            Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced())))
+        self.register(&metrics.known_nodes, |it| Some(float(it.table()?.len())));
+        self.register(&metrics.nodes_synced, |it| Some(flag(it.table()?.is_synced())));
+        self.register(&metrics.nodes_watch_failing, |it| Some(is_failing(&it.table()?.source_health)));
+        self.register(&metrics.pods_watch_failing, |it| Some(is_failing(&it.pods()?.source_health)));
+        self.register(&metrics.nodes_silence, |it| silence(&it.table()?.source_health));
+        self.register(&metrics.unreadable_nodes, |it| Some(float(it.table()?.unreadable.count())));
+        self.register(&metrics.unreadable_pods, |it| Some(float(it.pods()?.unreadable.count())));
+        self.register(&metrics.reduced_pods, |it| Some(float(it.pods()?.reduced())));
+        self.register(&metrics.known_pods, |it| Some(float(it.pods()?.len())));
+        self.register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
+        self.register(&metrics.pods_silence, |it| silence(&it.sources.pods.source_health));
+        self.register(&metrics.configuration_generation, |it| {
+            Some(float(usize::try_from(it.served()?.generation).unwrap_or_default()))
         });
-        register(&metrics.nodes_watch_failing, |it| {
-            Some(is_failing(&it.sources.table.as_ref()?.source_health))
-        });
-        register(&metrics.pods_watch_failing, |it| it.pods().map(|pods| is_failing(&pods.source_health)));
-        register(&metrics.nodes_silence, |it| silence(&it.sources.table.as_ref()?.source_health));
-        register(&metrics.unreadable_nodes, |it| Some(float(it.sources.table.as_ref()?.unreadable.count())));
-        register(&metrics.unreadable_pods, |it| it.pods().map(|pods| float(pods.unreadable.count())));
-        register(&metrics.reduced_pods, |it| it.pods().map(|pods| float(pods.reduced())));
-        register(&metrics.known_pods, |it| it.pods().map(|pods| float(pods.len())));
-        register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
-        register(&metrics.pods_silence, |it| silence(&it.sources.pods.source_health));
-        register(&metrics.configuration_generation, |it| {
-            Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
-        });
-        register(&metrics.configuration_loaded, |it| {
+        self.register(&metrics.configuration_loaded, |it| {
             Some(it.loaded.lock().since.as_duration().as_secs_f64())
         });
-        register(&metrics.configuration_rejected, |it| {
-            Some(f64::from(u8::from(it.loaded.lock().refused.is_some())))
+        self.register(&metrics.configuration_rejected, |it| Some(flag(it.loaded.lock().refused.is_some())));
+        self.register(&metrics.oldest_untried_pod, |it| {
+            let oldest = it.pods()?.untried.summary(Duration::ZERO).map(|untried| untried.oldest);
+            Some(oldest.unwrap_or_default().as_secs_f64())
         });
-        register(&metrics.oldest_untried_pod, |it| {
-            let oldest =
-                it.pods()?.untried.summary(Duration::ZERO).map_or(Duration::ZERO, |untried| untried.oldest);
-            Some(oldest.as_secs_f64())
-        });
+        self.register(&metrics.certificates, Self::certificate_ends);
+        self.register(&metrics.overrides, Self::override_ends);
+        self.register(&metrics.reject_limits, Self::reject_limits);
+        self.register(&metrics.backends, Self::backend_states);
+    }
+
+    fn register<T: Default + 'static>(self: &Arc<Self>, gauge: &Source<T>, value: fn(&Self) -> T) {
         let status = Arc::downgrade(self);
-        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.certificate_ends());
-        metrics.certificates.set(ends);
-        let status = Arc::downgrade(self);
-        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.override_ends());
-        metrics.overrides.set(ends);
-        let status = Arc::downgrade(self);
-        let limits = move || status.upgrade().map_or_else(Vec::new, |status| status.reject_limits());
-        metrics.reject_limits.set(limits);
-        let status = Arc::downgrade(self);
-        metrics
-            .backends
-            .set(move || status.upgrade().map_or_else(Vec::new, |status| status.backend_states()));
+        gauge.set(move || status.upgrade().map_or_else(T::default, |status| value(&status)));
     }
 
     /// The state of each backend that is called, by its name.
     fn backend_states(&self) -> Vec<(String, BackendState)> {
         let Some(door) = self.door.get() else { return Vec::new() };
-        let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
+        let (served, waiting) = (door.served.load_full(), self.refresh_waiting(&door.observer));
         let state = |backend: &Backend| {
             let settings = &backend.settings;
             let waiting = waiting.get(settings.name.as_str());
@@ -215,13 +198,13 @@ impl GatewayStatus {
     }
 
     /// The pods that wait because of each backend.
-    fn waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
+    fn refresh_waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
         observer.waiting.refresh(&self.sources.pods);
         observer.waiting.by_backend()
     }
 
     /// The pods that wait although what held them has changed.
-    pub fn untried(&self, observer: &Observer) -> Option<UntriedPods> {
+    pub fn refresh_untried(&self, observer: &Observer) -> Option<UntriedPods> {
         observer.waiting.refresh(&self.sources.pods);
         let (pods, changed) = observer.waiting.untried()?;
         let requeue = self.served()?.config.requeue;
@@ -230,6 +213,11 @@ impl GatewayStatus {
             changed_seconds: changed.as_secs(),
             is_requeued: requeue == Requeueing::PodCondition,
         })
+    }
+
+    /// The node table, if a watch or a file fills it.
+    fn table(&self) -> Option<&NodeTable> {
+        self.sources.table.as_deref()
     }
 
     /// The pod table, once a watch has filled it.
@@ -253,7 +241,7 @@ impl GatewayStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
             time: Some(Timestamp::now()),
-            ready: self.sources.health.is_ready(),
+            ready: self.sources.health.check_ready(),
             configuration: ConfigurationStatus {
                 file: self.sources.file.clone(),
                 generation: served.generation,
@@ -263,7 +251,7 @@ impl GatewayStatus {
                 refused,
             },
             verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
-            backends: backends(&served, observer, &self.waiting(observer), self.sources.table.as_deref()),
+            backends: self.backends(&served, observer),
             nodes: self.nodes(),
             pods: self.pods().map(|pods| TableStatus {
                 source: "Watch".to_owned(),
@@ -272,9 +260,9 @@ impl GatewayStatus {
                 silent_seconds: silence(&pods.source_health),
             }),
             requeue: served.config.requeue.word().to_owned(),
-            requeued_pods: observer.metrics.process().requeued_pods(),
-            untried: self.untried(observer),
-            waiting: observer.waiting.groups().into_iter().map(waiting_group).collect(),
+            requeued_pods: observer.metrics.process().requeued_pods.sum(|[outcome]| outcome == "ok"),
+            untried: self.refresh_untried(observer),
+            waiting: observer.waiting.groups(),
             shadows: self.shadows(&served, observer),
             log: observer.decisions.state(),
             lost_log_lines: log::last_lost().map(|last| LostLogLines { lines: log::lost(), last }),
@@ -309,12 +297,81 @@ impl GatewayStatus {
     }
 
     fn nodes(&self) -> TableStatus {
-        let StatusSources { source, table, .. } = &self.sources;
+        let table = self.table();
         TableStatus {
-            source: source.word().to_owned(),
-            count: table.as_ref().map_or(0, |table| table.len() as u64),
-            synced: table.as_ref().is_none_or(|table| table.is_synced()),
-            silent_seconds: table.as_ref().and_then(|table| silence(&table.source_health)),
+            source: self.sources.source.word().to_owned(),
+            count: table.map_or(0, |table| table.len() as u64),
+            synced: table.is_none_or(NodeTable::is_synced),
+            silent_seconds: table.and_then(|table| silence(&table.source_health)),
+        }
+    }
+
+    /// All configured backends, with those that are called first, in effective order.
+    fn backends(&self, served: &Served, observer: &Observer) -> Vec<BackendStatus> {
+        let (overrides, waiting) = (served.decider.overrides(), self.refresh_waiting(observer));
+        let status = |settings: &BackendSettings, called: Option<&Backend>| BackendStatus {
+            overridden: overrides.find(settings.name.as_str()).map(override_status),
+            excessive_rejections: excessive_rejections(overrides, settings),
+            waiting: waiting.get(settings.name.as_str()).map(waiting_status),
+            ..self.backend(settings, called, observer)
+        };
+        let called = served.decider.backends().map(|backend| status(&backend.settings, Some(backend)));
+        let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
+        called.chain(disabled.map(|settings| status(settings, None))).collect()
+    }
+
+    /// A backend without what calls have made of it.
+    fn backend(
+        &self,
+        settings: &BackendSettings,
+        called: Option<&Backend>,
+        observer: &Observer,
+    ) -> BackendStatus {
+        let (session, failure) = match called.map(Backend::any_session).transpose() {
+            Ok(session) => (session, None),
+            Err(failure) => (None, Some(failure.detail)),
+        };
+        let addresses = called.map(Backend::addresses).unwrap_or_default();
+        let several = if addresses.len() > 1 { addresses.as_slice() } else { &[] };
+        let unresolved = called.and_then(Backend::stale_addresses);
+        let info = session.as_ref().map(|session| &session.info);
+        let mut verbs: Vec<_> =
+            settings.verbs().map(|verb| backend_verb(settings, verb, info, &addresses, observer)).collect();
+        if let (Some(info), Some(table)) = (info, self.table()) {
+            // A label that no node has is often why a backend rejects everything.
+            for verb in verbs.iter_mut().filter(|verb| verb.rejects_all.is_some()) {
+                verb.missing_labels = table.labels_of_no_node(info.filtered_labels());
+            }
+        }
+        BackendStatus {
+            name: settings.name.to_string(),
+            url: settings.url.to_string(),
+            mode: settings.mode.word().to_owned(),
+            overridden: None,
+            canary_percent: settings.canary.map(|canary| canary.percent.value()),
+            excessive_rejections: None,
+            matches: settings.matches.to_string(),
+            connected: session.is_some(),
+            connected_since: called.and_then(Backend::connected_since),
+            unresolved: unresolved.map(|(lasted, failure)| UnresolvedStatus {
+                seconds: lasted.as_secs(),
+                failure: failure.detail,
+            }),
+            outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
+            controllers: controllers(&addresses),
+            waiting: None,
+            failure,
+            rejected_configuration: rejected_configuration(&addresses),
+            handshake: session.as_ref().map(|session| Handshake {
+                name: session.info.name.clone(),
+                version: session.info.version.clone(),
+                revision: session.info.revision.clone(),
+                holds_nodes: session.info.keeps_tables,
+                filters_by_bound_pods: session.info.filters_by_bound_pods(),
+                changes_too_often: session.is_outdated(),
+            }),
+            verbs,
+            addresses: several.iter().map(address_status).collect(),
         }
     }
 }
@@ -324,16 +381,16 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-fn seconds(time: Option<Duration>) -> Option<f64> {
-    time.map(|time| time.as_secs_f64())
+fn flag(is_set: bool) -> f64 {
+    f64::from(u8::from(is_set))
 }
 
 fn silence(source_health: &SourceHealth) -> Option<f64> {
-    seconds(source_health.silence())
+    source_health.silence().map(|silence| silence.as_secs_f64())
 }
 
 fn is_failing(source_health: &SourceHealth) -> f64 {
-    f64::from(u8::from(source_health.failing().is_some()))
+    flag(source_health.failing().is_some())
 }
 
 fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
@@ -343,8 +400,8 @@ fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
         verb: verb.name().to_owned(),
         calls: metrics.calls(),
         failed: metrics.failures(),
-        median_seconds: seconds(recent.as_ref().and_then(|recent| recent.median)),
-        p99_seconds: seconds(recent.as_ref().and_then(|recent| recent.p99)),
+        median_seconds: recent.as_ref().and_then(|recent| recent.median_seconds),
+        p99_seconds: recent.as_ref().and_then(|recent| recent.p99_seconds),
         last: metrics.last(),
         refused: metrics.refused(),
     }
@@ -353,44 +410,6 @@ fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
 fn delivered(delivery: &extender_otlp::Delivery) -> String {
     let extender_otlp::Delivery { waiting, delivered, failed, dropped, .. } = delivery;
     format!("{delivered} spans delivered, {waiting} waiting, {failed} failed, {dropped} dropped")
-}
-
-/// All configured backends, with those that are called first, in effective order.
-fn backends(
-    served: &Served,
-    observer: &Observer,
-    waiting: &BTreeMap<String, WaitingSummary>,
-    table: Option<&NodeTable>,
-) -> Vec<BackendStatus> {
-    let overrides = served.decider.overrides();
-    let status = |settings: &BackendSettings, called: Option<&Backend>| {
-        let session = called.map(Backend::any_session);
-        let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
-        let mut status = BackendStatus {
-            waiting: waiting.get(settings.name.as_str()).map(waiting_status),
-            overridden: overrides.find(settings.name.as_str()).map(override_status),
-            excessive_rejections: excessive_rejections(overrides, settings),
-            ..backend(settings, session, observer)
-        };
-        let addresses = called.map(Backend::addresses).unwrap_or_default();
-        status.unresolved = called
-            .and_then(Backend::stale_addresses)
-            .map(|(lasted, failure)| UnresolvedStatus { seconds: lasted.as_secs(), failure: failure.detail });
-        status.connected_since = called.and_then(Backend::connected_since);
-        status.controllers = controllers(&addresses);
-        status.rejected_configuration = rejected_configuration(&addresses);
-        add_circuits(&mut status, &addresses);
-        if addresses.len() > 1 {
-            status.addresses = addresses.iter().map(address_status).collect();
-        }
-        if let (Some(session), Some(table)) = (connected, table) {
-            add_missing_labels(&mut status, &session.info, table);
-        }
-        status
-    };
-    let called = served.decider.backends().map(|backend| status(&backend.settings, Some(backend)));
-    let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
-    called.chain(disabled.map(|settings| status(settings, None))).collect()
 }
 
 fn excessive_rejections(
@@ -428,18 +447,20 @@ fn controllers(addresses: &[AddressState]) -> Option<ControllersStatus> {
     })
 }
 
-fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
-    for address in addresses {
-        for (verb, OpenBreaker { since, cause, is_probing }) in &address.open_breakers {
-            let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
-            let address = address.address.to_string();
-            let circuit = CircuitStatus { address, state, since: *since, cause: cause.clone() };
-            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.name());
-            if let Some(of_verb) = of_verb {
-                of_verb.circuits.push(circuit);
-            }
-        }
-    }
+/// The open circuit breakers of a verb.
+fn circuits(addresses: &[AddressState], verb: PolicyVerb) -> Vec<CircuitStatus> {
+    let of_address = |address: &AddressState| {
+        let open = address.open_breakers.iter().filter(|(open, _)| *open == verb);
+        let place = address.address.to_string();
+        open.map(move |(_, OpenBreaker { since, cause, is_probing })| CircuitStatus {
+            address: place.clone(),
+            state: if *is_probing { CircuitState::Probing } else { CircuitState::Open },
+            since: *since,
+            cause: cause.clone(),
+        })
+        .collect::<Vec<_>>()
+    };
+    addresses.iter().flat_map(of_address).collect()
 }
 
 /// Why an address is not called although it is connected.
@@ -458,18 +479,6 @@ fn address_status(state: &AddressState) -> AddressStatus {
     }
 }
 
-/// A label that no node has is often why a backend rejects everything.
-fn add_missing_labels(status: &mut BackendStatus, info: &Info, table: &NodeTable) {
-    for verb in status.verbs.iter_mut().filter(|verb| verb.rejects_all.is_some()) {
-        verb.missing_labels = table.labels_of_no_node(info.filtered_labels());
-    }
-}
-
-fn waiting_group(group: WaitingGroup) -> WaitingPodsStatus {
-    let WaitingGroup { workload, reason, pods, oldest, pod: (namespace, pod), untried } = group;
-    WaitingPodsStatus { workload, reason, pods, oldest_seconds: oldest.as_secs(), namespace, pod, untried }
-}
-
 fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
     let WaitingSummary { pods, workloads, oldest, untried, changed } = *summary;
     WaitingStatus {
@@ -478,45 +487,6 @@ fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
         oldest_seconds: oldest.as_secs(),
         untried,
         changed_seconds: changed.map(|changed| changed.as_secs()),
-    }
-}
-
-fn backend(
-    settings: &BackendSettings,
-    session: Option<Result<Arc<Session>, BackendFailure>>,
-    observer: &Observer,
-) -> BackendStatus {
-    let (session, failure) = match session.transpose() {
-        Ok(session) => (session, None),
-        Err(failure) => (None, Some(failure.detail)),
-    };
-    let info = session.as_ref().map(|session| &session.info);
-    BackendStatus {
-        name: settings.name.to_string(),
-        url: settings.url.to_string(),
-        mode: settings.mode.word().to_owned(),
-        overridden: None,
-        canary_percent: settings.canary.map(|canary| canary.percent.value()),
-        excessive_rejections: None,
-        matches: settings.matches.to_string(),
-        connected: session.is_some(),
-        connected_since: None,
-        unresolved: None,
-        addresses: Vec::new(),
-        outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
-        controllers: None,
-        waiting: None,
-        failure,
-        rejected_configuration: None,
-        handshake: info.map(|info| Handshake {
-            name: info.name.clone(),
-            version: info.version.clone(),
-            revision: info.revision.clone(),
-            holds_nodes: info.keeps_tables,
-            filters_by_bound_pods: info.filters_by_bound_pods(),
-            changes_too_often: session.as_ref().is_some_and(|session| session.is_outdated()),
-        }),
-        verbs: settings.verbs().map(|verb| backend_verb(settings, verb, info, observer)).collect(),
     }
 }
 
@@ -529,6 +499,7 @@ fn backend_verb(
     settings: &BackendSettings,
     verb: PolicyVerb,
     info: Option<&Info>,
+    addresses: &[AddressState],
     observer: &Observer,
 ) -> BackendVerb {
     let metrics = observer.metrics.backend(settings.name.as_str());
@@ -541,7 +512,7 @@ fn backend_verb(
         failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
         unscaled_scores: info.filter(|_| verb == PolicyVerb::Score).and_then(unscaled_scores),
-        circuits: Vec::new(),
+        circuits: circuits(addresses, verb),
         reads: info
             .and_then(|info| info.reads_in_words(verb))
             .map(|(pods, nodes)| ReadsStatus { pods, nodes }),
@@ -550,25 +521,14 @@ fn backend_verb(
         failures: metrics.failures(),
         failed_lately: recent.map_or(0, RecentSummary::failed),
         lately: recent.map_or(0, |recent| recent.calls),
-        failure_kinds: recent.map_or_else(Vec::new, failure_kinds),
+        failure_kinds: recent.map_or_else(Vec::new, |recent| recent.failures.clone()),
         last_failed: recent.is_some_and(|recent| recent.last_failed),
-        minute: recent.map_or_else(MinuteStatus::default, minute),
-        median_seconds: seconds(recent.and_then(|recent| recent.median)),
-        p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
+        minute: recent.map(|recent| recent.minute.clone()).unwrap_or_default(),
+        median_seconds: recent.and_then(|recent| recent.median_seconds),
+        p99_seconds: recent.and_then(|recent| recent.p99_seconds),
         rejected_share: metrics.recent_rejected_share(),
         missing_labels: Vec::new(),
         rejects_all,
         last_failure: metrics.last_failure(),
     }
-}
-
-fn failure_kinds(recent: &RecentSummary) -> Vec<FailureCount> {
-    let count =
-        |(kind, calls): &(&'static str, u32)| FailureCount { kind: (*kind).to_owned(), calls: *calls };
-    recent.failures.iter().map(count).collect()
-}
-
-fn minute(recent: &RecentSummary) -> MinuteStatus {
-    let MinuteSummary { calls, failed, sent, p99 } = recent.minute;
-    MinuteStatus { calls, failed, sent, p99_seconds: seconds(p99) }
 }

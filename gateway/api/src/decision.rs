@@ -6,24 +6,27 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Calls of the decision log, the newest first.
+/// A list from the decision log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DecisionList {
+pub struct LogList<T> {
     /// [`super::API_VERSION`].
     pub api_version: String,
-    /// `DecisionList`.
+    /// `DecisionList` or `PodList`.
     pub kind: String,
     /// The replica that responds.
     pub gateway: String,
     /// The state of the decision log.
     pub log: LogState,
-    /// More calls match than were requested.
+    /// More match than were requested.
     #[serde(default)]
     pub truncated: bool,
-    /// The calls, the newest first.
-    pub items: Vec<Decision>,
+    /// What was requested.
+    pub items: Vec<T>,
 }
+
+/// Calls, the newest first.
+pub type DecisionList = LogList<Decision>;
 
 /// The state of the decision log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -122,7 +125,7 @@ pub enum NodeForm {
 }
 
 /// One backend's part in a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendPart {
     /// Its configured name.
@@ -189,7 +192,7 @@ pub struct BackendFailed {
 }
 
 /// The answers for one node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePart {
     /// Its name.

@@ -3,26 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{LogState, PodRef};
+use crate::{LogList, LogState, PodRef};
 
-/// Pods in the decision log, the one with the latest call first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodList {
-    /// [`super::API_VERSION`].
-    pub api_version: String,
-    /// `PodList`.
-    pub kind: String,
-    /// The replica that responds.
-    pub gateway: String,
-    /// The state of the decision log.
-    pub log: LogState,
-    /// More pods match than were requested.
-    #[serde(default)]
-    pub truncated: bool,
-    /// The pods.
-    pub items: Vec<PodSummary>,
-}
+/// Pods, the one with the latest call first.
+pub type PodList = LogList<PodSummary>;
 
 /// A pod in the decision log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

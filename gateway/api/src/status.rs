@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{LogState, NodeForm, OverrideStatus};
 
 /// The state of a gateway.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// [`super::API_VERSION`].
@@ -82,7 +82,7 @@ pub struct LostLogLines {
 }
 
 /// The configuration in use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationStatus {
     /// The file.
@@ -156,7 +156,7 @@ pub struct LastFailure {
 }
 
 /// The calls of a verb.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerbStatus {
     /// `filter`, `prioritize`, `preempt` or `bind`.
@@ -205,7 +205,7 @@ pub struct LastCall {
 }
 
 /// The state of a backend.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStatus {
     /// Its configured name.
@@ -413,7 +413,7 @@ pub struct AddressStatus {
 }
 
 /// What a backend reports in the handshake.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handshake {
     /// Its reported name.
@@ -433,7 +433,7 @@ pub struct Handshake {
 }
 
 /// The calls to a backend for one verb.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendVerb {
     /// `filter`, `score`, `preempt`, `bind`, or a hook such as `beforeFilter`.
@@ -572,7 +572,7 @@ pub struct ReadsStatus {
 }
 
 /// The state of the node or pod table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableStatus {
     /// `Watch`, `File`, `Request` or `NamesOnly`.
@@ -604,6 +604,14 @@ pub struct Problem {
     /// Its entry of the runbook, as a path in the project's documentation.
     #[serde(default)]
     pub runbook: String,
+}
+
+impl Problem {
+    /// With what it means for pods.
+    #[must_use]
+    pub fn with_impact(self, impact: impl Into<String>) -> Self {
+        Self { impact: Some(impact.into()), ..self }
+    }
 }
 
 /// The severity of a problem.

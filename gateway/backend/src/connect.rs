@@ -108,7 +108,7 @@ async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsSt
 
 /// The TLS configuration from the files; blocks while reading them.
 fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
-    let mut config = client_config(("caFile", &tls.ca_file), tls.identity.as_ref())?;
+    let mut config = client_config("caFile", &tls.ca_file, tls.identity.as_ref())?;
     config.alpn_protocols = vec![HTTP_2.to_vec()];
     Ok(config)
 }

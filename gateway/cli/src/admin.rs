@@ -18,7 +18,7 @@ use serde_json::Value;
 
 pub(super) use self::request::AdminQuery;
 use extender_gateway_api::explain::replicas::{Away, Gathered};
-use extender_gateway_api::{DecisionList, OverrideList, Status};
+use extender_gateway_api::{LogList, OverrideList, Status};
 use extender_gateway_settings::BackendUrl;
 
 use self::{
@@ -69,6 +69,9 @@ pub(super) struct GatewayOptions {
 
     #[command(flatten)]
     access: AccessOptions,
+
+    #[command(flatten)]
+    pub(super) cluster: ClusterOptions,
 }
 
 /// The replicas to query, and those that could not be found.
@@ -84,7 +87,7 @@ pub(super) trait ReplicaAnswer: DeserializeOwned {
     fn replica(&mut self) -> (&mut String, Timestamp);
 }
 
-impl ReplicaAnswer for DecisionList {
+impl<T: DeserializeOwned> ReplicaAnswer for LogList<T> {
     fn replica(&mut self) -> (&mut String, Timestamp) {
         (&mut self.gateway, self.log.since)
     }
@@ -122,9 +125,9 @@ impl GatewayOptions {
     ///
     /// # Errors
     /// As for [`ClusterOptions::access`].
-    pub(super) async fn reach(&self, cluster: &ClusterOptions) -> Result<Gateways, Failure> {
+    pub(super) async fn reach(&self) -> Result<Gateways, Failure> {
         let access = if self.needs_apiserver() {
-            cluster.access().await?
+            self.cluster.access().await?
         } else {
             Err("it was not needed".to_owned())
         };

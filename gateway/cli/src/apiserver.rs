@@ -12,7 +12,7 @@ use super::output::Failure;
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Which cluster.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterOptions {
     /// The kubeconfig [default: KUBECONFIG, ~/.kube/config or the pod's own account]

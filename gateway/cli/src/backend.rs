@@ -12,11 +12,10 @@ use extender_gateway_api::{
 };
 use extender_gateway_object::text::{clean, counted, moment};
 use serde::Serialize;
-use tokio::runtime;
 
 use super::{
     admin::{AdminQuery, GatewayOptions},
-    apiserver::ClusterOptions,
+    block_on,
     output::{Console, Failure, Output},
     retry::RetryOptions,
 };
@@ -76,9 +75,6 @@ pub(super) struct BackendOptions {
 
     #[command(flatten)]
     gateways: GatewayOptions,
-
-    #[command(flatten)]
-    cluster: ClusterOptions,
 }
 
 /// The actions that need a time and a reason.
@@ -87,7 +83,7 @@ const TIMED: [(&str, &str); 3] = [("action", "shadow"), ("action", "disable"), (
 /// The output of `-o json` and `-o yaml`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct OverrideReport {
     api_version: &'static str,
     kind: &'static str,
     /// The pods that wait for an event of the cluster, in the replica that knows most of them.
@@ -108,14 +104,12 @@ struct ReplicaOverrides {
 
 /// Sets the mode.
 pub(super) fn run(options: &BackendOptions, console: &mut Console<'_>) -> Result<(), Failure> {
-    // Neither files nor a second thread are needed.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = Report::new(runtime.block_on(options.send())?);
+    let report = OverrideReport::new(block_on(options.send())??);
     if report.replicas.is_empty() {
         return Err(Failure::NotDone(report.away));
     }
     options.output.write(&report, console)?;
-    runtime.block_on(options.retry.run(&options.cluster, console))?;
+    block_on(options.retry.run(&options.gateways.cluster, console))??;
     if report.away.is_empty() { Ok(()) } else { Err(Failure::Problems(report.away.len())) }
 }
 
@@ -123,7 +117,7 @@ impl BackendOptions {
     async fn send(&self) -> Result<Gathered<OverrideList>, Failure> {
         let body = serde_json::to_vec(&self.request()).map_err(std::io::Error::from)?;
         let query = AdminQuery { path: "/debug/overrides", posted: Some(&body) };
-        Ok(self.gateways.reach(&self.cluster).await?.ask(query).await)
+        Ok(self.gateways.reach().await?.ask(query).await)
     }
 
     fn request(&self) -> OverrideRequest {
@@ -137,7 +131,7 @@ impl BackendOptions {
     }
 }
 
-impl Report {
+impl OverrideReport {
     fn new(gathered: Gathered<OverrideList>) -> Self {
         let untried = gathered.answers.iter().filter_map(|list| list.untried.clone());
         let untried = untried.max_by_key(|untried| untried.pods);
@@ -149,7 +143,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for OverrideReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(UntriedPods { pods, is_requeued, .. }) = self.untried {
             let pods = counted(u64::from(pods), "waiting pod");

@@ -20,9 +20,11 @@ use extender_gateway_tls::{
     certificate_files, server_tls,
 };
 use jiff::Timestamp;
-use tokio::runtime;
 
-use super::output::{Console, Failure};
+use super::{
+    block_on,
+    output::{Console, Failure},
+};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or the effective configuration.\n\n\
@@ -164,9 +166,8 @@ fn of_pem(section: &str, error: PemError) -> Finding {
 fn of_kubeconfig(path: &Path) -> Option<Finding> {
     // A provider that is already installed stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Reading needs neither the network nor a second thread.
-    let problem = match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(extender_apiserver::check(path)).err()?.cause(),
+    let problem = match block_on(extender_apiserver::check(path)) {
+        Ok(checked) => checked.err()?.cause(),
         Err(error) => error.to_string(),
     };
     let remedy = "expected a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";

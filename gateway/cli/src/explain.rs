@@ -15,12 +15,13 @@ use extender_gateway_api::explain::{Explanation, MAX_CALLS, evidence::Evidence, 
 use extender_gateway_api::{DecisionList, Status};
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::{join, runtime};
+use tokio::join;
 
 use self::policy_pages::PolicyPage;
 use super::{
     admin::GatewayOptions,
-    apiserver::{ClusterAccess, ClusterOptions},
+    apiserver::ClusterAccess,
+    block_on,
     names::{self, Subject},
     output::{Console, Failure, Output},
 };
@@ -75,9 +76,6 @@ pub(super) struct ExplainOptions {
     #[command(flatten)]
     gateways: GatewayOptions,
 
-    #[command(flatten)]
-    cluster: ClusterOptions,
-
     /// Do not query the apiserver
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "gateway_namespace"])]
     no_cluster: bool,
@@ -99,9 +97,7 @@ pub(super) struct Printed<'a> {
 
 /// Prints the explanation.
 pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result<(), Failure> {
-    // Neither files nor a second thread are needed.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let (evidence, policy_pages) = &runtime.block_on(options.gather())?;
+    let (evidence, policy_pages) = &block_on(options.gather())??;
     if evidence.gateways.is_empty() && evidence.pod().is_none() {
         return Err(Failure::Away(evidence.away.clone()));
     }
@@ -119,7 +115,7 @@ impl ExplainOptions {
         let access = if self.no_cluster {
             Err("--no-cluster is set".to_owned())
         } else {
-            self.cluster.access().await?
+            self.gateways.cluster.access().await?
         };
         let target = self.target(&access).await?;
         let gateways = self.gateways.find(&access).await;

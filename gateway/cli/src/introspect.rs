@@ -1,17 +1,13 @@
 //! `introspect`: what a backend shows of its state, or a node as backends are told about it.
 
-use std::fmt;
-
 use clap::Args;
 use extender_gateway_object::text::clean;
-use serde::Serialize;
 use serde_json::Value;
-use tokio::runtime;
 
 use super::{
     admin::GatewayOptions,
-    apiserver::ClusterOptions,
-    output::{Console, Failure, Output},
+    block_on,
+    output::{Console, Failure, Output, PrettyJson},
 };
 
 /// The command's description.
@@ -53,9 +49,6 @@ pub(super) struct IntrospectOptions {
 
     #[command(flatten)]
     gateways: GatewayOptions,
-
-    #[command(flatten)]
-    cluster: ClusterOptions,
 }
 
 /// A path below [`BASE`]: also with what precedes it, as the list of the admin address has it.
@@ -71,19 +64,12 @@ fn path(text: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
-/// What was found.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Shown(Value);
-
 /// Prints it.
 pub(super) fn run(options: &IntrospectOptions, console: &mut Console<'_>) -> Result<(), Failure> {
-    // Neither files nor a second thread are needed.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let shown = runtime.block_on(options.query())?;
+    let shown = block_on(options.query())??;
     match (&options.path, options.output) {
         (None, Output::Table) => write!(console.out, "{}", listed(&shown))?,
-        (_, output) => output.write(&Shown(shown), console)?,
+        (_, output) => output.write(&PrettyJson(&shown), console)?,
     }
     Ok(())
 }
@@ -91,7 +77,7 @@ pub(super) fn run(options: &IntrospectOptions, console: &mut Console<'_>) -> Res
 impl IntrospectOptions {
     async fn query(&self) -> Result<Value, Failure> {
         let path = format!("{BASE}{}", self.path.as_deref().unwrap_or(LIST));
-        self.gateways.reach(&self.cluster).await?.first(&path).await.map_err(Failure::NotShown)
+        self.gateways.reach().await?.first(&path).await.map_err(Failure::NotShown)
     }
 }
 
@@ -100,14 +86,6 @@ fn listed(services: &Value) -> String {
     let paths = services["GET"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let paths = paths.map(|path| path.strip_prefix(BASE).unwrap_or(path)).filter(|path| *path != LIST);
     paths.fold(String::new(), |lines, path| lines + &clean(path) + "\n")
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // JSON escapes control characters; others could still change the terminal.
-        let json = serde_json::to_string_pretty(&self.0).map_err(|_| fmt::Error)?;
-        json.lines().try_for_each(|line| writeln!(out, "{}", clean(line)))
-    }
 }
 
 #[cfg(test)]
@@ -142,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_a_backend_shows_cannot_change_the_terminal() {
-        let shown = Shown(json!({"a": "\u{1b}[31m\u{202e}", "b": [1]})).to_string();
+        let shown = PrettyJson(&json!({"a": "\u{1b}[31m\u{202e}", "b": [1]})).to_string();
         assert!(
             !shown.contains('\u{1b}') && !shown.contains('\u{202e}') && shown.lines().count() == 6,
             "{shown}"

@@ -19,14 +19,21 @@ mod tests;
 mod version;
 
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use extender_gateway_observe::debug::{DebugTables, MAX_ROWS};
 use extender_gateway_settings::Config;
+use tokio::runtime;
 
 use self::output::{Console, Failure, on_console};
+
+/// Runs this to its end. No command needs a second thread for it.
+fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    Ok(runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
+}
 
 /// The command line. `--help` and a wrong command line end the process in
 /// [`Parser::parse`], the latter with exit code 2.

@@ -64,47 +64,44 @@ impl fmt::Display for Workload {
 /// Parses the subject of `explain`: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`, or a workload as
 /// `deployment/NAME`.
 pub(super) fn subject(text: &str) -> Result<Subject, String> {
-    let (kind, name) = match text.split_once('/') {
-        None | Some(("pod" | "pods" | "po", _)) => {
-            (None, text.split_once('/').map_or(text, |(_, name)| name))
-        }
-        Some((resource, name)) => match WorkloadKind::of(resource) {
-            Some(kind) => (Some(kind), name),
-            None => {
-                return Err(format!(
-                    "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
-                     replicaset, statefulset, daemonset or job"
-                ));
-            }
-        },
-    };
-    let what = kind.map_or("pod", WorkloadKind::as_str);
-    let plural = format!("{}s", what.to_ascii_lowercase());
-    let wrong = || {
-        format!(
-            "{name:?} is not the name of a {what}; expected {}/NAME as in `kubectl get {plural}`",
-            what.to_ascii_lowercase()
-        )
+    let (resource, name) = text.split_once('/').unwrap_or(("pod", text));
+    let kind = match resource {
+        "pod" | "pods" | "po" => None,
+        _ => Some(WorkloadKind::of(resource).ok_or_else(|| {
+            format!(
+                "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
+                 replicaset, statefulset, daemonset or job"
+            )
+        })?),
     };
     if !is_dns_subdomain(name) {
-        return Err(wrong());
+        let what = kind.map_or("pod", WorkloadKind::as_str);
+        let singular = what.to_ascii_lowercase();
+        return Err(format!(
+            "{name:?} is not the name of a {what}; expected {singular}/NAME as in `kubectl get {singular}s`"
+        ));
     }
     let name = name.to_owned();
-    Ok(kind.map_or(Subject::Pod(name.clone()), |kind| Subject::Workload(Workload { kind, name })))
+    Ok(match kind {
+        None => Subject::Pod(name),
+        Some(kind) => Subject::Workload(Workload { kind, name }),
+    })
 }
 
 /// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
 pub(super) fn node(text: &str) -> Result<String, String> {
-    let name = text.strip_prefix("node/").unwrap_or(text);
-    let wrong = || format!("{name:?} is not the name of a node; expected a name as in `kubectl get nodes`");
-    is_dns_subdomain(name).then(|| name.to_owned()).ok_or_else(wrong)
+    named(text.strip_prefix("node/").unwrap_or(text), is_dns_subdomain, "node")
 }
 
 /// Parses the name of a namespace. Mirrors `ValidateNamespaceName` of Kubernetes.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
+    named(text, is_dns_label, "namespace")
+}
+
+fn named(name: &str, is_name: fn(&str) -> bool, what: &str) -> Result<String, String> {
     let wrong =
-        || format!("{text:?} is not the name of a namespace; expected a name as in `kubectl get namespaces`");
-    is_dns_label(text).then(|| text.to_owned()).ok_or_else(wrong)
+        || format!("{name:?} is not the name of a {what}; expected a name as in `kubectl get {what}s`");
+    is_name(name).then(|| name.to_owned()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The output of commands and its format (`-o`), their failures and exit codes.
 
 use std::{
-    fmt::Display,
+    fmt::{self, Display},
     io::{self, ErrorKind, StdoutLock, Write},
     process::ExitCode,
 };
@@ -43,6 +43,18 @@ impl Output {
             }
         }
         Ok(())
+    }
+}
+
+/// JSON with indents, for people. It escapes control characters; others could still change the terminal.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct PrettyJson<'v, T>(pub(super) &'v T);
+
+impl<T: Serialize> Display for PrettyJson<'_, T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_string_pretty(self.0).map_err(|_| fmt::Error)?;
+        json.lines().try_for_each(|line| writeln!(out, "{}", clean(line)))
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
 use clap::Args;
 use extender_gateway_serve::simulation::{ClusterFiles, SimulatedPod, Simulation, SimulationError};
 use extender_gateway_settings::{Config, ConfigErrors, is_standard_input};
-use tokio::{runtime, time::Instant};
+use tokio::time::Instant;
 
 use self::{
     backends::{NamedArgs, NamedUrl},
@@ -27,7 +27,7 @@ use self::{
     outcome::{Outcome, SimulatedCase},
 };
 use super::{
-    names,
+    block_on, names,
     output::{Console, Failure, Output},
 };
 
@@ -126,8 +126,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
         let text = "--watch cannot read the configuration from standard input again; name a file";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on(async {
         if options.watch {
             return Box::pin(follow::run(options, console)).await;
         }
@@ -138,7 +137,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
             writeln!(console.notes, "wrote {}", file.display())?;
         }
         outcome.result()
-    })
+    })?
 }
 
 /// A pod to try, and what is expected of it.

@@ -19,11 +19,10 @@ use extender_gateway_api::{
 use extender_gateway_settings::{NOT_SHOWN, changes};
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::runtime;
 
 use super::{
     admin::GatewayOptions,
-    apiserver::ClusterOptions,
+    block_on,
     output::{Console, Failure, Output},
     retry::RetryOptions,
 };
@@ -78,9 +77,6 @@ pub(super) struct StatusOptions {
 
     #[command(flatten)]
     gateways: GatewayOptions,
-
-    #[command(flatten)]
-    cluster: ClusterOptions,
 }
 
 /// The format of the output.
@@ -97,7 +93,7 @@ enum StatusOutput {
 }
 
 impl StatusOutput {
-    fn write(self, report: &Report, console: &mut Console<'_>) -> Result<(), Failure> {
+    fn write(self, report: &StatusReport, console: &mut Console<'_>) -> Result<(), Failure> {
         match self {
             Self::Table => Output::Table.write(report, console),
             // The alternate form has more columns.
@@ -111,7 +107,7 @@ impl StatusOutput {
 /// The combined status of all replicas: the output of `-o json` and `-o yaml`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct StatusReport {
     api_version: &'static str,
     kind: &'static str,
     /// When the replicas were queried.
@@ -139,13 +135,8 @@ enum Shown {
 
 /// Prints the status of all replicas.
 pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
-    // Neither files nor a second thread are needed.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(options.retry.run(&options.cluster, console))?;
-    let print = |console: &mut Console<'_>| {
-        let report = runtime.block_on(options.query())?;
-        options.print(&report, console)
-    };
+    block_on(options.retry.run(&options.gateways.cluster, console))??;
+    let print = |console: &mut Console<'_>| options.print(&block_on(options.query())??, console);
     if options.watch { watch(print) } else { print(console) }
 }
 
@@ -170,7 +161,7 @@ fn watch(print: impl Fn(&mut Console<'_>) -> Result<(), Failure>) -> Result<(), 
 }
 
 impl StatusOptions {
-    fn print(&self, report: &Report, console: &mut Console<'_>) -> Result<(), Failure> {
+    fn print(&self, report: &StatusReport, console: &mut Console<'_>) -> Result<(), Failure> {
         if report.replicas.is_empty() {
             return Err(Failure::Away(report.away.clone()));
         }
@@ -181,15 +172,15 @@ impl StatusOptions {
         }
     }
 
-    async fn query(&self) -> Result<Report, Failure> {
-        let gateways = self.gateways.reach(&self.cluster).await?;
+    async fn query(&self) -> Result<StatusReport, Failure> {
+        let gateways = self.gateways.reach().await?;
         let sent = Timestamp::now();
         let mut gathered = gateways.query::<Status>("/debug/status").await;
         let received = Timestamp::now();
         for status in &mut gathered.answers {
             status.problems.extend(clock_problem(status, sent, received));
         }
-        let mut report = Report::new(gathered, received);
+        let mut report = StatusReport::new(gathered, received);
         if self.waiting {
             report.shown = Shown::WaitingPods;
         }
@@ -213,7 +204,7 @@ fn clock_problem(status: &Status, sent: Timestamp, received: Timestamp) -> Optio
     })
 }
 
-impl Report {
+impl StatusReport {
     /// Combines the answers of the replicas.
     fn new(gathered: Gathered<Status>, now: Timestamp) -> Self {
         let Gathered { answers: mut replicas, away } = gathered;
@@ -253,18 +244,25 @@ impl Report {
     }
 }
 
-/// A property of a replica that should be the same for all: its name, and its value.
-type Aspect = (&'static str, fn(&Status) -> String);
+/// A property of a replica that should be the same for all.
+struct Aspect {
+    name: &'static str,
+    value: fn(&Status) -> String,
+}
 
 /// The most settings in a sentence.
 const MOST_SETTINGS: usize = 5;
 
 const ASPECTS: [Aspect; 3] = [
-    ("version", |status| status.version.clone()),
-    ("backends or their effective order", |status| listed(status.backends.iter().map(configured))),
-    ("the reported versions of backends", |status| {
-        listed(status.backends.iter().filter_map(reported_version))
-    }),
+    Aspect { name: "version", value: |status| status.version.clone() },
+    Aspect {
+        name: "backends or their effective order",
+        value: |status| listed(status.backends.iter().map(configured)),
+    },
+    Aspect {
+        name: "the reported versions of backends",
+        value: |status| listed(status.backends.iter().filter_map(reported_version)),
+    },
 ];
 
 /// A sentence for each replica with another configuration than the first one: setting by setting.
@@ -279,7 +277,7 @@ fn differing_settings(replicas: &[Status]) -> impl Iterator<Item = String> {
 }
 
 /// A sentence if the replicas differ in this property.
-fn difference((name, value): &Aspect, replicas: &[Status]) -> Option<String> {
+fn difference(Aspect { name, value }: &Aspect, replicas: &[Status]) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for replica in replicas {
         groups.entry(value(replica)).or_default().push(&replica.gateway);

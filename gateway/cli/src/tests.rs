@@ -45,6 +45,13 @@ fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Opt
     (outcome, [text(out), text(notes)], served.into_inner())
 }
 
+/// What a failure prints.
+fn told(failure: &Failure) -> String {
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    String::from_utf8(told).unwrap()
+}
+
 #[test]
 fn the_definition_is_consistent() {
     Arguments::command().debug_assert();
@@ -247,9 +254,7 @@ fn mistakes_end_every_command_and_are_counted() {
         let (outcome, out, served) = run(command, &text);
         let failure = outcome.unwrap_err();
         assert_eq!((failure.exit_code(), out.as_str(), served), (3, "", None));
-        let mut told = Vec::new();
-        failure.report(&mut told);
-        let told = String::from_utf8(told).unwrap();
+        let told = told(&failure);
         assert!(told.contains("gateway.yaml line 6: backends[1].filter.timeout: 1 has no unit; "), "{told}");
         assert!(told.ends_with("\n4 mistakes\n"), "{told}");
     }
@@ -259,9 +264,7 @@ fn mistakes_end_every_command_and_are_counted() {
 fn check_config_reads_the_files_that_are_named() {
     let (outcome, [out, _], _) = run_with(&["check-config"], RIGHT);
     let failure = outcome.unwrap_err();
-    let mut told = Vec::new();
-    failure.report(&mut told);
-    let told = String::from_utf8(told).unwrap();
+    let told = told(&failure);
     assert!(told.contains("/gateway.yaml line 3: nodes.file: /") && told.lines().count() == 1, "{told}");
     assert_eq!((failure.exit_code(), out.as_str()), (3, ""));
 }
@@ -279,18 +282,14 @@ fn serve_gets_the_configuration_and_its_error_is_told() {
     let (outcome, out, served) = run("serve", RIGHT);
     assert_eq!(served.unwrap().backends.len(), 2);
     let failure = outcome.unwrap_err();
-    let mut told = Vec::new();
-    failure.report(&mut told);
-    assert_eq!(told, b"extender-gateway: address 0.0.0.0:8888 is taken\n");
+    assert_eq!(told(&failure), "extender-gateway: address 0.0.0.0:8888 is taken\n");
     assert_eq!((failure.exit_code(), out.as_str()), (1, ""));
 }
 
 #[test]
 fn a_file_that_is_not_there_is_no_mistake_to_count() {
     let failure: Failure = Config::read(Path::new("no/such.yaml")).unwrap_err().into();
-    let mut told = Vec::new();
-    failure.report(&mut told);
-    let told = String::from_utf8(told).unwrap();
+    let told = told(&failure);
     assert!(told.starts_with("no/such.yaml: cannot be read: ") && told.lines().count() == 1, "{told}");
 }
 
@@ -331,12 +330,7 @@ fn files_that_are_left_to_the_operator_are_noted() {
 fn options_that_do_not_go_with_the_configuration_are_wrong_usage() {
     let (outcome, [out, _], _) = run_with(&["scheduler-config", "--url", "gateway:1"], RIGHT);
     let failure = outcome.unwrap_err();
-    let mut told = Vec::new();
-    failure.report(&mut told);
     let expected = "extender-gateway: --url: \"gateway:1\" is not http://HOST:PORT or https://HOST:PORT \
                     with or without a path\n";
-    assert_eq!(
-        (failure.exit_code(), out.as_str(), String::from_utf8(told).unwrap().as_str()),
-        (2, "", expected)
-    );
+    assert_eq!((failure.exit_code(), out.as_str(), told(&failure).as_str()), (2, "", expected));
 }

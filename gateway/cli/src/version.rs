@@ -11,12 +11,11 @@ use extender_gateway_api::{API_VERSION, LogState};
 use extender_gateway_object::text::clean;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::runtime;
 
 use super::{
     Commit,
     admin::{GatewayOptions, ReplicaAnswer},
-    apiserver::ClusterOptions,
+    block_on,
     output::{Console, Failure, Output},
 };
 
@@ -51,9 +50,6 @@ pub(super) struct VersionOptions {
 
     #[command(flatten)]
     gateways: GatewayOptions,
-
-    #[command(flatten)]
-    cluster: ClusterOptions,
 }
 
 /// A build of this program.
@@ -100,7 +96,7 @@ impl ReplicaAnswer for GatewayVersion {
 /// The output of `-o json` and `-o yaml`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct VersionReport {
     api_version: &'static str,
     kind: &'static str,
     client: Build,
@@ -116,9 +112,7 @@ pub(super) fn run(
     commit: Commit,
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {
-    // Neither files nor a second thread are needed.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = Report::new(Build::of(commit), runtime.block_on(options.query())?);
+    let report = VersionReport::new(Build::of(commit), block_on(options.query())??);
     options.output.write(&report, console)?;
     if report.gateways.is_empty() && !report.away.is_empty() {
         return Err(Failure::Away(report.away));
@@ -131,7 +125,7 @@ impl VersionOptions {
         if self.client {
             return Ok(Gathered { answers: Vec::new(), away: Vec::new() });
         }
-        let mut gathered = self.gateways.reach(&self.cluster).await?.query("/debug/status").await;
+        let mut gathered = self.gateways.reach().await?.query("/debug/status").await;
         if !self.gateways.are_named() {
             // That none runs at the default address is no failure.
             gathered.away.clear();
@@ -140,7 +134,7 @@ impl VersionOptions {
     }
 }
 
-impl Report {
+impl VersionReport {
     fn new(client: Build, gathered: Gathered<GatewayVersion>) -> Self {
         let Gathered { answers: mut gateways, away } = gathered;
         gateways.sort_by(|a, b| a.gateway.cmp(&b.gateway));
@@ -159,7 +153,7 @@ impl fmt::Display for Build {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for VersionReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Client: {}", self.client)?;
         for GatewayVersion { gateway, version, .. } in &self.gateways {

@@ -140,7 +140,7 @@ impl Accept {
 
     fn dropped(&self, cause: &'static str, connections: u64) {
         if connections > 0 {
-            self.metrics.connections_dropped((self.address.as_str(), cause), connections);
+            self.metrics.process().dropped_connections.add([self.address.as_str(), cause], connections);
         }
     }
 }

@@ -10,6 +10,7 @@ use extender_gateway_core::{
     Verb,
     score::{self, Ballot},
 };
+use extender_gateway_object::text::{NOTHING, trimmed};
 use extender_gateway_record::{CallRecord, Outcome, RequestedNodes};
 
 /// The most rows of a table.
@@ -68,14 +69,8 @@ fn share(ballot: &Ballot) -> impl Fn(u32) -> String {
             Some(nodes) => nodes.binary_search(&node).ok(),
         };
         let raw = rank.and_then(|rank| ballot.scores.get(rank));
-        raw.map_or_else(|| "-".to_owned(), |raw| amount(normalized(*raw) * f64::from(ballot.weight)))
+        raw.map_or_else(|| NOTHING.to_owned(), |raw| trimmed(normalized(*raw) * f64::from(ballot.weight)))
     }
-}
-
-/// A number with at most two decimals.
-fn amount(weighted: f64) -> String {
-    let text = format!("{weighted:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `# | Pod | Node`, and one column per backend with its reason.

@@ -13,7 +13,6 @@ mod shadows;
 mod shown;
 
 use std::{
-    cmp::Reverse,
     collections::{HashMap, HashSet},
     iter,
     sync::Arc,
@@ -25,7 +24,6 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-pub use self::overview::LogHistory;
 use extender_gateway_api::{Decision, LogState, NodeVerdict};
 use extender_gateway_record::{Agreement, CallRecord, HttpCall, PodRef};
 
@@ -64,7 +62,7 @@ impl DecisionLog {
         let mut kept = self.kept.lock();
         if kept.max_bytes > 0 {
             let pod = kept.pod(&record.pod);
-            let entry = LogEntry::new((verb, record), http_call, pod, kept.dictionary());
+            let entry = LogEntry::new(verb, record, http_call, pod, kept.prepare_dictionary());
             kept.put(entry);
         }
     }
@@ -98,12 +96,9 @@ impl DecisionLog {
 
     /// The calls that match a query, newest first, and whether there are more.
     pub fn find(&self, query: &Query) -> (Vec<Decision>, bool) {
-        let mut entries: Vec<Arc<LogEntry>> = self.calls(|pod| query.wants_pod(pod)).collect();
-        entries.sort_by_key(|entry| (Reverse(entry.time), Arc::as_ptr(entry)));
-        // A pod with another call in the meantime was visited twice.
-        entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let entries = self.in_order(|pod| query.wants_pod(pod));
         let mut shadows: HashMap<&str, Vec<&LogEntry>> = HashMap::new();
-        for entry in entries.iter().filter(|entry| entry.shadow) {
+        for entry in entries.iter().rev().filter(|entry| entry.shadow) {
             shadows.entry(&entry.id).or_default().push(entry);
         }
         let shadows = |entry: &LogEntry| shadows.get(&*entry.id).into_iter().flatten().copied();
@@ -113,8 +108,10 @@ impl DecisionLog {
             };
             query.backend.as_ref().is_none_or(by)
         };
-        let calls =
-            entries.iter().filter(|entry| !entry.shadow && query.verb.is_none_or(|verb| verb == entry.verb));
+        let calls = entries
+            .iter()
+            .rev()
+            .filter(|entry| !entry.shadow && query.verb.is_none_or(|verb| verb == entry.verb));
         let calls = calls.filter(|entry| query.ids.as_ref().is_none_or(|ids| ids.contains(&*entry.id)));
         let calls = calls.filter(|entry| query.node.as_deref().is_none_or(|node| entry.offers(node)));
         // A search for a rare text may scan the whole log, which is bounded.
@@ -137,6 +134,15 @@ impl DecisionLog {
         let more = wanted.next().is_some();
         drop(wanted);
         (found, more || unpacked > MAX_UNPACKED)
+    }
+
+    /// The calls of these pods and their shadow calls, the oldest first.
+    fn in_order(&self, wanted: impl Fn(&PodRef) -> bool) -> Vec<Arc<LogEntry>> {
+        let mut entries: Vec<Arc<LogEntry>> = self.calls(wanted).collect();
+        entries.sort_by_key(|entry| (entry.time, Arc::as_ptr(entry)));
+        // A pod with another call in the meantime was visited twice.
+        entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        entries
     }
 
     /// The calls of all pods that `wanted` selects, unordered, some twice. The lock is held for some pods at a

@@ -93,15 +93,15 @@ impl Health {
     }
 
     /// The response of `/readyz`.
-    fn readiness(&self) -> (StatusCode, String) {
-        if self.is_ready() {
+    fn check_readiness(&self) -> (StatusCode, String) {
+        if self.check_ready() {
             return self.live();
         }
         let text = if self.is_stopping.load(Ordering::Relaxed) {
             "not ready: stopping\n".to_owned()
         } else {
             let missing: Vec<_> = self.missing.lock().iter().map(|missing| (*missing).to_owned()).collect();
-            let backends = self.unanswered().into_iter();
+            let backends = self.note_answers().into_iter();
             let backends = backends.map(|(backend, failure)| format!("backend {backend} ({failure})"));
             format!(
                 "not ready: waiting for {}\n",
@@ -111,23 +111,23 @@ impl Health {
         (StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// Calls are accepted from now on. It is ready once everything else that [it waits for](Self::waits_for) is there.
-    pub fn accepts_calls(&self) {
-        self.has(CALLS);
+    /// Calls are accepted from now on. It is ready once everything else that [it waits for](Self::wait_for) is there.
+    pub fn accept_calls(&self) {
+        self.mark_present(CALLS);
     }
 
     /// Not ready until this is there.
-    pub fn waits_for(&self, what: &'static str) {
+    pub fn wait_for(&self, what: &'static str) {
         self.missing.lock().insert(what);
     }
 
     /// This is there, and counts as there from now on.
-    pub fn has(&self, what: &'static str) {
+    pub fn mark_present(&self, what: &'static str) {
         self.missing.lock().remove(what);
     }
 
-    /// The backends that have to answer and have not, each with the reason. Before calls are accepted they are not known.
-    fn unanswered(&self) -> Vec<(String, String)> {
+    /// Notes which backends have answered; returns those that have to and have not, each with the reason. Before calls are accepted they are not known.
+    fn note_answers(&self) -> Vec<(String, String)> {
         let required = self.required.read().unwrap_or_default();
         let mut answered = self.answered.lock();
         let missing = required.into_iter().filter_map(|(backend, failure)| match failure {
@@ -141,14 +141,14 @@ impl Health {
     }
 
     /// Marks the gateway as stopping: it should get no more calls.
-    pub fn stopping(&self) {
+    pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it should get calls.
-    pub fn is_ready(&self) -> bool {
+    /// Whether it should get calls from now on. Once it has been ready, it waits for no backend any more.
+    pub fn check_ready(&self) -> bool {
         let is_complete = self.missing.lock().is_empty();
-        if is_complete && !self.was_ready.load(Ordering::Relaxed) && self.unanswered().is_empty() {
+        if is_complete && !self.was_ready.load(Ordering::Relaxed) && self.note_answers().is_empty() {
             self.was_ready.store(true, Ordering::Relaxed);
         }
         is_complete && self.was_ready.load(Ordering::Relaxed) && !self.is_stopping.load(Ordering::Relaxed)
@@ -160,7 +160,7 @@ pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
     let page =
         async |State(metrics): State<Arc<Metrics>>| ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text());
     let livez = async |State(health): State<Arc<Health>>| health.live();
-    let readyz = async |State(health): State<Arc<Health>>| health.readiness();
+    let readyz = async |State(health): State<Arc<Health>>| health.check_readiness();
     Router::new()
         .route("/metrics", get(page).with_state(metrics))
         .route("/livez", get(livez).with_state(Arc::clone(&health)))
@@ -176,25 +176,25 @@ mod tests {
     #[tokio::test]
     async fn a_gateway_without_its_nodes_is_live_and_not_ready() {
         let health = Health::default();
-        health.waits_for("nodes");
-        health.waits_for("pods");
-        health.accepts_calls();
+        health.wait_for("nodes");
+        health.wait_for("pods");
+        health.accept_calls();
         let unavailable = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
-        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes, pods\n"));
+        assert_eq!(health.check_readiness(), unavailable("not ready: waiting for nodes, pods\n"));
         assert_eq!(health.live().0, StatusCode::OK);
-        health.has("pods");
-        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes\n"));
-        health.has("nodes");
-        assert_eq!(health.readiness().0, StatusCode::OK);
-        health.stopping();
-        assert_eq!(health.readiness(), unavailable("not ready: stopping\n"));
+        health.mark_present("pods");
+        assert_eq!(health.check_readiness(), unavailable("not ready: waiting for nodes\n"));
+        health.mark_present("nodes");
+        assert_eq!(health.check_readiness().0, StatusCode::OK);
+        health.stop();
+        assert_eq!(health.check_readiness(), unavailable("not ready: stopping\n"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn probes_fail_while_the_thread_that_answers_calls_is_stuck() {
         let health = Arc::new(Health::default());
-        health.accepts_calls();
-        let answers = || (health.live(), health.readiness());
+        health.accept_calls();
+        let answers = || (health.live(), health.check_readiness());
         let fine = (StatusCode::OK, "ok\n".to_owned());
         let beating = tokio::spawn({
             let health = Arc::clone(&health);

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-pub use decisions::{DecisionLog, LogHistory, Query, ShownNodes};
+pub use decisions::{DecisionLog, Query, ShownNodes};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use observer::Observer;

@@ -30,7 +30,7 @@ pub use self::{
     backend::{BackendMetrics, BackendVerbMetrics},
     process::{BackendState, ProcessMetrics, Source},
     rejecting::Turn,
-    series::{MinuteSummary, RecentSummary, Trace},
+    series::{RecentSummary, Trace},
     verb::{InFlight, VerbMetrics},
 };
 use self::{backends::Backends, page::Page, verb::VerbSeries};
@@ -76,7 +76,7 @@ impl Metrics {
         registry.register_collector(Box::new(Arc::clone(&families)));
         // An alert asks for an increase, and Prometheus sees none in a series that begins with 1.
         for outcome in ["ok", "refused"] {
-            families.process.configuration_reloads.add(outcome, 0);
+            families.process.configuration_reloads.add([outcome], 0);
         }
         Self { registry, families }
     }
@@ -95,21 +95,6 @@ impl Metrics {
     /// Counts a panic in a call.
     pub fn panicked(&self) {
         self.process().panics.inc();
-    }
-
-    /// Counts a changed configuration that was loaded (`ok`) or rejected (`refused`).
-    pub fn reloaded(&self, outcome: &'static str) {
-        self.process().configuration_reloads.add(outcome, 1);
-    }
-
-    /// Counts connections at this address that were refused or closed for this cause; both are fixed words.
-    pub fn connections_dropped(&self, labels: (&'static str, &'static str), connections: u64) {
-        self.process().dropped_connections.add(labels, connections);
-    }
-
-    /// Counts a request at this address that was refused for this cause; both are fixed words.
-    pub fn unauthorized(&self, labels: (&'static str, &'static str)) {
-        self.process().unauthorized_requests.add(labels, 1);
     }
 
     /// All metrics in OpenMetrics' text format.

@@ -115,7 +115,7 @@ impl Observer {
         for part in &record.backends {
             // A backend that was removed in the meantime is not counted.
             if let Some(metrics) = self.metrics.known_backend(part.backend.name.as_str()) {
-                let turn = metrics.record((outcome, part), &record.pod, trace);
+                let turn = metrics.record(outcome, part, &record.pod, trace);
                 if turn != Turn::None {
                     self.waiting.turned(part.backend.name.as_str(), turn, record.started);
                 }

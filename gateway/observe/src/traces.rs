@@ -116,7 +116,7 @@ impl Tracer {
         self.send(request::span(http_call, TraceContext { span_id: request, ..context }));
         if let Some(record) = &http_call.record {
             let previous = self.latest.replace(&record.pod.uid, context);
-            self.send(decision::span(http_call, record, (context, request), previous));
+            self.send(decision::span(http_call, record, context, request, previous));
             self.send_rpcs(record, context);
         }
         true
@@ -132,7 +132,7 @@ impl Tracer {
     fn send_rpcs(&self, record: &CallRecord, decision: TraceContext) {
         for part in &record.backends {
             for attempt in &part.attempts {
-                rpc::spans(record, (part, attempt), decision).for_each(|span| self.send(span));
+                rpc::spans(record, part, attempt, decision).for_each(|span| self.send(span));
             }
         }
     }

@@ -16,7 +16,6 @@ use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-pub use self::groups::WaitingGroup;
 use extender_gateway_cluster::{SourceHealth, pods::PodTable};
 use extender_gateway_record::{CallOutcome, CallRecord};
 use extender_gateway_settings::BackendSettings;
@@ -293,22 +292,17 @@ impl WaitingPods {
         let (state, now) = (self.state.lock(), Instant::now());
         let mut due = Vec::new();
         let mut next: Option<Instant> = None;
-        for (uid, pod) in &state.pods {
-            let Some((backend, change)) = state.change_for(pod) else { continue };
-            let at = pod.next_request(change);
+        let changed = state.pods.iter().filter_map(|(uid, pod)| {
+            let (backend, change) = state.change_for(pod)?;
+            Some((pod.next_request(change), uid, backend, change))
+        });
+        let probes = state.probes().into_iter();
+        let probes = probes.map(|(backend, (at, uid))| (at, uid, backend, PolicyChange::Probe));
+        let probes = probes.filter(|(_, uid, ..)| state.change_for(&state.pods[*uid]).is_none());
+        for (at, uid, backend, change) in changed.chain(probes) {
+            let pod = &state.pods[uid];
             if at <= now {
                 due.push(((pod.failed, pod.since, uid), pod, backend, change));
-            } else {
-                next = Some(next.map_or(at, |next| next.min(at)));
-            }
-        }
-        for (backend, (at, uid)) in state.probes() {
-            let pod = &state.pods[uid];
-            if state.change_for(pod).is_some() {
-                continue;
-            }
-            if at <= now {
-                due.push(((pod.failed, pod.since, uid), pod, backend, PolicyChange::Probe));
             } else {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }

@@ -85,11 +85,11 @@ pub fn policy_json(entries: &Entries, reach: &Reach) -> serde_json::Result<Strin
     struct Policy<'a> {
         kind: &'static str,
         api_version: &'static str,
-        extenders: Vec<Extender<'a>>,
+        extenders: Vec<PolicyExtender<'a>>,
     }
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Extender<'a> {
+    struct PolicyExtender<'a> {
         url_prefix: &'a str,
         #[serde(flatten)]
         entry: &'a ExtenderEntry,
@@ -103,6 +103,7 @@ pub fn policy_json(entries: &Entries, reach: &Reach) -> serde_json::Result<Strin
         tls_config: &'a TlsFiles,
     }
     let tls = reach.tls.as_ref().map(|tls_config| Https { enable_https: true, tls_config });
-    let extenders = entries.0.iter().map(|entry| Extender { url_prefix: &reach.url, entry, tls }).collect();
+    let extenders =
+        entries.0.iter().map(|entry| PolicyExtender { url_prefix: &reach.url, entry, tls }).collect();
     serde_json::to_string_pretty(&Policy { kind: "Policy", api_version: "v1", extenders })
 }

@@ -66,30 +66,37 @@ impl PageAddress {
     /// The metrics address; blocks while the files of its TLS are read.
     pub(super) fn metrics(settings: &MetricsSettings) -> Result<Self, ServeError> {
         let MetricsSettings { address, tls, authorization } = settings;
-        let tls = with_files(Address::Metrics, tls.as_ref())?;
-        let listener = listen("metrics.address", *address)?;
-        Ok(Self { listener, address: Address::Metrics, tls, authorization: *authorization })
+        Self::open(Address::Metrics, listen("metrics.address", *address), tls.as_ref(), *authorization)
     }
 
     /// The admin address; blocks while the files of its TLS are read.
     pub(super) fn admin(settings: &AdminSettings) -> Result<Self, ServeError> {
         let AdminSettings { address, hosts: _, tls, authorization } = settings;
-        let tls = with_files(Address::Admin, tls.as_ref())?;
-        let listener = listen("admin.address", *address)?;
-        Ok(Self { listener, address: Address::Admin, tls, authorization: *authorization })
+        Self::open(Address::Admin, listen("admin.address", *address), tls.as_ref(), *authorization)
+    }
+
+    fn open(
+        address: Address,
+        listener: Result<Bound, ServeError>,
+        tls: Option<&PageTls>,
+        authorization: Authorization,
+    ) -> Result<Self, ServeError> {
+        let files =
+            |tls: &PageTls| Ok::<_, TlsError>((tls.clone(), Arc::new(Tls::open_pages(address, tls)?)));
+        Ok(Self { tls: tls.map(files).transpose()?, listener: listener?, address, authorization })
     }
 
     /// Routes at this address; they are given its authorization.
     fn pages(
         self,
         routes: impl FnOnce(&dyn Fn(Router) -> Router) -> Router,
-        (reviews, metrics): (&Arc<Reviews>, Arc<Metrics>),
+        reviews: &Arc<Reviews>,
+        metrics: &Arc<Metrics>,
     ) -> Pages {
         let Self { listener, address, tls, authorization } = self;
         let settings = tls.as_ref().map(|(settings, _)| settings);
-        let reviewed = || (reviews, Arc::clone(&metrics));
         let routes = routes(&|routes| {
-            authorization::protected(routes, address, (settings, authorization), reviewed())
+            authorization::protected(routes, address, settings, authorization, reviews, metrics)
         });
         Pages { listener, address, tls: tls.map(|(_, tls)| tls), routes }
     }
@@ -98,11 +105,6 @@ impl PageAddress {
     fn reviews_tokens(&self) -> bool {
         self.authorization == Authorization::Kubernetes
     }
-}
-
-/// The settings of TLS, and its files.
-fn with_files(address: Address, tls: Option<&PageTls>) -> Result<Option<(PageTls, Arc<Tls>)>, TlsError> {
-    tls.map(|tls| Ok((tls.clone(), Arc::new(Tls::open_pages(address, tls)?)))).transpose()
 }
 
 /// The watch of pods, which starts when it is needed.
@@ -140,9 +142,9 @@ impl Background {
         let addresses = [&self.metrics_address, &self.admin_address];
         let reviewed = addresses.into_iter().find(|at| at.reviews_tokens()).map(|at| at.address.as_str());
         let scraped = health::routes(metrics(), self.health);
-        let scraped = self.metrics_address.pages(|protect| protect(scraped), (&reviews, metrics()));
+        let scraped = self.metrics_address.pages(|protect| protect(scraped), &reviews, &observer.metrics);
         let administered = |protect: &dyn Fn(Router) -> Router| admin::routes(self.admin, protect);
-        let administered = self.admin_address.pages(administered, (&reviews, metrics()));
+        let administered = self.admin_address.pages(administered, &reviews, &observer.metrics);
         tokio::select! {
             error = administered.serve(metrics()) => format!("admin server stopped: {error}"),
             never = telemetry::count(&observer) => match never {},

@@ -111,9 +111,9 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let (gateway, cadences) = (host_name(), Cadences::default());
     let mut assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), cadences);
     let certificates = Arc::<Certificates>::default();
-    let sources = status_sources((file, &config), gateway, &assembly, (&health, &certificates));
+    let sources = status_sources(file, &config, gateway, &assembly, &certificates, &health);
     let status = Arc::new(GatewayStatus::new(sources));
-    telemetry::gauges(&observer, &status, &health);
+    telemetry::register_gauges(&observer, &status, &health);
     let pages = AdminState::new(Arc::clone(&observer), Arc::clone(&status), config.admin.hosts.clone());
     let background = Background {
         source: config.nodes.clone(),
@@ -165,10 +165,12 @@ fn thread_of_calls() -> io::Result<(Runtime, Busy)> {
 }
 
 fn status_sources(
-    (file, config): (&Path, &Config),
+    file: &Path,
+    config: &Config,
     gateway: Arc<str>,
     assembly: &Assembly,
-    (health, certificates): (&Arc<Health>, &Arc<Certificates>),
+    certificates: &Arc<Certificates>,
+    health: &Arc<Health>,
 ) -> StatusSources {
     StatusSources {
         gateway,
@@ -220,7 +222,7 @@ impl Stops {
     async fn stopped(mut self, health: Arc<Health>) {
         self.next().await;
         tracing::info!("stopping: finishing calls in progress; a second signal stops at once");
-        health.stopping();
+        health.stop();
         tokio::spawn(async move {
             self.next().await;
             std::process::exit(1);
@@ -252,14 +254,17 @@ impl CallServer {
         self.health
             .required
             .set(move || required.upgrade().map_or_else(Vec::new, |door| door.served.load().required()));
-        self.health.accepts_calls();
+        self.health.accept_calls();
         // After that, so that whoever has read this line sees it at /readyz, too.
         print_line(&format!("extender listening on {}", listener.local_addr()?));
         let reload = Reload::new(
-            (self.file, self.config),
+            self.file,
+            self.config,
             self.hangups,
-            (self.assembly, Arc::clone(&door)),
-            (sampler, self.gateway_status),
+            self.assembly,
+            Arc::clone(&door),
+            sampler,
+            self.gateway_status,
         );
         let result = tokio::select! {
             never = complete => match never {},
@@ -284,20 +289,20 @@ const PODS: &str = "pods";
 fn complete(assembly: &Assembly, health: &Arc<Health>) -> impl Future<Output = Infallible> + use<> {
     let (table, pods) = (assembly.table(), assembly.pods());
     if table.as_ref().is_some_and(|table| !table.is_synced()) {
-        health.waits_for(NODES);
+        health.wait_for(NODES);
     }
     if pods.as_ref().is_some_and(|pods| !pods.is_synced()) {
-        health.waits_for(PODS);
+        health.wait_for(PODS);
     }
     let health = Arc::clone(health);
     async move {
         let nodes = async {
             OptionFuture::from(table.as_ref().map(|table| table.synced())).await;
-            health.has(NODES);
+            health.mark_present(NODES);
         };
         let pods = async {
             OptionFuture::from(pods.as_ref().map(|pods| pods.synced())).await;
-            health.has(PODS);
+            health.mark_present(PODS);
         };
         tokio::join!(nodes, pods);
         pending().await

@@ -94,10 +94,13 @@ impl SeenContent {
 impl Reload {
     /// Reloads for a gateway that was just assembled from this file and serves at this door.
     pub(super) fn new(
-        (path, config): (PathBuf, Config),
+        path: PathBuf,
+        config: Config,
         hangups: Signal,
-        (assembly, door): (Assembly, Arc<Door>),
-        (sampler, gateway_status): (Sampler, Arc<GatewayStatus>),
+        assembly: Assembly,
+        door: Arc<Door>,
+        sampler: Sampler,
+        gateway_status: Arc<GatewayStatus>,
     ) -> Self {
         let mut checks = interval(CHECK);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -160,7 +163,7 @@ impl Reload {
     /// SIGHUP and the end of a rejected change get a log line; a file with a new timestamp does not.
     fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
-        let was_rejected = self.gateway_status.unchanged();
+        let was_rejected = self.gateway_status.take_refusal();
         if was_rejected || cause == ReloadCause::Hangup {
             let undone = if was_rejected { "; the rejected change was undone" } else { "" };
             tracing::info!(file = %self.path.display(), "configuration unchanged{undone}");
@@ -203,22 +206,22 @@ impl Reload {
         let settings = served.summary.settings.clone();
         let before = self.door.served.swap(Arc::new(served));
         telemetry::apply(&self.door.observer, self.sampler, &config, &self.config);
-        self.gateway_status.loaded();
+        self.gateway_status.record_load();
         report_changes(&self.door.observer.waiting, &self.config, &config);
         let changes = changes(&before.summary.settings, &settings, MAX_CHANGES);
         let changes = if changes.is_empty() { NOT_SHOWN.to_owned() } else { changes.join("; ") };
         self.config = config;
         self.refused = None;
-        self.door.observer.metrics.reloaded("ok");
+        self.door.observer.metrics.process().configuration_reloads.add(["ok"], 1);
         tracing::info!(file = %self.path.display(), changes, "configuration reloaded");
     }
 
     fn refuse(&mut self, why: &dyn Display, because: RejectedBecause) {
         self.refused = None;
-        self.door.observer.metrics.reloaded("refused");
+        self.door.observer.metrics.process().configuration_reloads.add(["refused"], 1);
         // Several mistakes are several lines, and an entry of the log is one.
         let why = why.to_string().trim_end().replace('\n', "; ");
-        self.gateway_status.refused(why.clone(), because);
+        self.gateway_status.record_refusal(why.clone(), because);
         tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
 

@@ -85,7 +85,7 @@ impl Requeue {
                 Due::Now(pods) => {
                     let sent = Instant::now();
                     let results = join_all(pods.iter().map(|pod| update(client, pod))).await;
-                    updated += self.record((&pods, sent), &results);
+                    updated += self.record(&pods, sent, &results);
                     let mut failures = results.iter().filter_map(|result| result.as_ref().err());
                     let failure = failures.find(|why| concerns_all(why));
                     lacks_access = failure.is_some_and(|why| matches!(why.code(), Some(401 | 403)));
@@ -117,7 +117,7 @@ impl Requeue {
     }
 
     /// Records the results of updates that were sent at this time; returns the number of updated pods.
-    fn record(&self, (pods, sent): (&[DuePod], Instant), results: &[Result<(), RequestError>]) -> u32 {
+    fn record(&self, pods: &[DuePod], sent: Instant, results: &[Result<(), RequestError>]) -> u32 {
         let (waiting, metrics) = (&self.observer.waiting, self.observer.metrics.process());
         let mut updated = 0;
         for (pod, result) in pods.iter().zip(results) {
@@ -144,7 +144,7 @@ impl Requeue {
                     "failed"
                 }
             };
-            metrics.requeued(outcome);
+            metrics.requeued_pods.add([outcome], 1);
         }
         updated
     }

@@ -81,8 +81,12 @@ pub(super) async fn count(observer: &Observer) -> Infallible {
 }
 
 /// Registers gauges for values that are not counted.
-pub(super) fn gauges(observer: &Arc<Observer>, gateway_status: &Arc<GatewayStatus>, health: &Arc<Health>) {
-    gateway_status.gauges(&observer.metrics);
+pub(super) fn register_gauges(
+    observer: &Arc<Observer>,
+    gateway_status: &Arc<GatewayStatus>,
+    health: &Arc<Health>,
+) {
+    gateway_status.register_gauges(&observer.metrics);
     let metrics = observer.metrics.process();
     let health = Arc::clone(health);
     metrics.call_thread_silence.set(move || Some(health.silence().as_secs_f64()));

@@ -53,8 +53,10 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     let items = root.optional("backends").and_then(|backends| backends.items_if_list());
     for item in items.iter().flatten() {
         for verb in PolicyVerb::ALL {
-            let call = if verb == PolicyVerb::Bind { ("bind", bind) } else { ("decision", decision) };
-            check_timeout(item, verb.name(), call);
+            match verb {
+                PolicyVerb::Bind => check_timeout(item, verb.name(), "bind", bind),
+                _ => check_timeout(item, verb.name(), "decision", decision),
+            }
         }
     }
     for backend in parts.backends.iter_mut().flatten() {
@@ -74,7 +76,7 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
 }
 
 /// Records a mistake if a backend's timeout is longer than that of the call.
-fn check_timeout(backend: &Cursor<'_>, verb: &str, (call, longest): (&str, Duration)) {
+fn check_timeout(backend: &Cursor<'_>, verb: &str, call: &str, longest: Duration) {
     let Some(field) = backend.descend(&[verb, "timeout"]) else { return };
     let timeout = field.text_if_any().and_then(|text| parse_duration(text).ok());
     let Some(timeout) = timeout.filter(|timeout| *timeout > longest) else { return };

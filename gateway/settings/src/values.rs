@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ const LONGEST: Duration = Duration::from_hours(1);
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
 /// The range of the largest request body: below it ordinary pods would be rejected, above it one call could use more
 /// memory than a gateway should have.
-pub(super) const BODY_SIZE: (i128, i128) = (64 << 10, 1 << 30);
+pub(super) const BODY_SIZE: RangeInclusive<i128> = 64 << 10..=1 << 30;
 /// The range of the most of all request bodies together.
-const BYTES_IN_FLIGHT: (i128, i128) = (64 << 10, 64 << 30);
+const BYTES_IN_FLIGHT: RangeInclusive<i128> = 64 << 10..=64 << 30;
 /// The range of the decision log: a smaller one could not hold a call about thousands of nodes.
-const LOG_SIZE: (i128, i128) = (1 << 20, 16 << 30);
+const LOG_SIZE: RangeInclusive<i128> = 1 << 20..=16 << 30;
 /// Suffixes that sizes are displayed with and their bytes, the larger first.
 const SUFFIXES: [(&str, u64); 7] = [
     ("Gi", 1 << 30),
@@ -139,20 +140,20 @@ pub(super) fn log_size(field: &Cursor<'_>) -> Option<usize> {
 }
 
 /// Reads a size in bytes, a Kubernetes quantity. YAML parses it as a number if it has no suffix.
-fn read_size(field: &Cursor<'_>, range: (i128, i128), right: &str) -> Option<usize> {
+fn read_size(field: &Cursor<'_>, range: RangeInclusive<i128>, right: &str) -> Option<usize> {
     match field.value() {
         Value::Integer(number) => field.accepted(size_within(range, *number, number), right),
         _ => field.parsed(right, |text| parse_size(range, text)),
     }
 }
 
-pub(super) fn parse_size(range: (i128, i128), text: &str) -> Result<usize, String> {
+pub(super) fn parse_size(range: RangeInclusive<i128>, text: &str) -> Result<usize, String> {
     let size = Quantity::parse(text).map_err(|_| format!("{} is not a size", echo(text)))?;
     size_within(range, size.value().into(), &echo(text))
 }
 
-fn size_within((least, most): (i128, i128), bytes: i128, shown: &impl fmt::Display) -> Result<usize, String> {
-    let within = usize::try_from(bytes).ok().filter(|_| (least..=most).contains(&bytes));
+fn size_within(range: RangeInclusive<i128>, bytes: i128, shown: &impl fmt::Display) -> Result<usize, String> {
+    let within = usize::try_from(bytes).ok().filter(|_| range.contains(&bytes));
     within.ok_or_else(|| format!("{shown} is out of range"))
 }
 

@@ -14,7 +14,8 @@ use super::{IdentityFiles, PemError, PemFile};
 /// # Errors
 /// The file that cannot be used.
 pub fn client_config(
-    (field, authorities): (&'static str, &Path),
+    field: &'static str,
+    authorities: &Path,
     identity: Option<&KeyPair>,
 ) -> Result<ClientConfig, PemError> {
     let authorities = PemFile::read(field, authorities)?.authorities()?;

@@ -57,7 +57,9 @@ impl Reviews {
     /// not keep the others from being reviewed.
     pub(super) async fn review(
         &self,
-        (token, verb, path): (&str, &str, &str),
+        token: &str,
+        verb: &str,
+        path: &str,
         flow: Flow,
     ) -> Result<Review, ReviewError> {
         let key = ReviewKey::new(token, verb, path);
@@ -163,11 +165,11 @@ mod tests {
         ] {
             let before = apiserver.tokens.load(Relaxed);
             for _ in 0..3 {
-                assert_eq!(reviews.review((token, "get", path), FLOW).await.unwrap(), expected);
+                assert_eq!(reviews.review(token, "get", path, FLOW).await.unwrap(), expected);
             }
             assert_eq!(apiserver.tokens.load(Relaxed), before + 1);
             advance(KEPT_FOR).await;
-            assert_eq!(reviews.review((token, "get", path), FLOW).await.unwrap(), expected);
+            assert_eq!(reviews.review(token, "get", path, FLOW).await.unwrap(), expected);
             assert_eq!(apiserver.tokens.load(Relaxed), before + 2);
         }
     }
@@ -177,11 +179,11 @@ mod tests {
         let (apiserver, reviews) = start();
         let tokens: Vec<String> = (0..MOST * 2).map(|token| token.to_string()).collect();
         let reviewed =
-            join_all(tokens.iter().map(|token| reviews.review((token, "get", "/metrics"), FLOW))).await;
+            join_all(tokens.iter().map(|token| reviews.review(token, "get", "/metrics", FLOW))).await;
         assert!(reviewed.iter().all(|review| matches!(review, Ok(Review::Unauthenticated))));
         assert_eq!(apiserver.most.load(Relaxed), MOST);
         apiserver.tokens.store(0, Relaxed);
-        join_all((0..100).map(|_| reviews.review(("reader", "get", "/metrics"), FLOW))).await;
+        join_all((0..100).map(|_| reviews.review("reader", "get", "/metrics", FLOW))).await;
         assert!(apiserver.tokens.load(Relaxed) <= MOST);
     }
 
@@ -190,10 +192,10 @@ mod tests {
         let (_, reviews) = start();
         // Each takes a second, so that all of them take three.
         let tokens: Vec<String> = (0..MOST * 3).map(|token| token.to_string()).collect();
-        let greedy = join_all(tokens.iter().map(|token| reviews.review((token, "get", "/metrics"), FLOW)));
+        let greedy = join_all(tokens.iter().map(|token| reviews.review(token, "get", "/metrics", FLOW)));
         let began = Instant::now();
         let modest = async {
-            let reviewed = reviews.review(("reader", "get", "/metrics"), Flow::Certificate(2)).await;
+            let reviewed = reviews.review("reader", "get", "/metrics", Flow::Certificate(2)).await;
             (reviewed, began.elapsed())
         };
         let (_, (reviewed, took)) = tokio::join!(greedy, modest);
@@ -209,11 +211,11 @@ mod tests {
     async fn an_apiserver_that_does_not_answer_costs_a_bounded_time() {
         let (_, reviews) = start();
         let began = Instant::now();
-        let late = reviews.review(("hang", "get", "/metrics"), FLOW).await;
+        let late = reviews.review("hang", "get", "/metrics", FLOW).await;
         assert!(matches!(late, Err(ReviewError::Late)), "{late:?}");
         assert_eq!(began.elapsed(), REVIEW_TIMEOUT);
         assert_eq!(
-            reviews.review(("reader", "get", "/metrics"), FLOW).await.unwrap(),
+            reviews.review("reader", "get", "/metrics", FLOW).await.unwrap(),
             Review::Allowed { user: "reader".into() },
             "its turn has ended"
         );

@@ -13,7 +13,7 @@ use extender_gateway_backend::{
     Backend,
     info::{self, Info, NodesView},
 };
-use extender_gateway_cluster::table::NodeTable;
+use extender_gateway_cluster::table::{NodeTable, ViewId};
 use extender_gateway_core::reason::one_line;
 use extender_gateway_decide::Decider;
 use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, NodeRows};
@@ -109,11 +109,12 @@ impl NodeInfo {
     /// The node of this name; `None` if it is not known.
     fn of(name: &str, decider: &Decider, gateway: &str) -> Option<Self> {
         let tables = decider.tables();
-        let from_source = tables.table.as_deref().map(|table| (table, tables.source.word()));
-        let mut sources = from_source.into_iter().chain([(&*tables.offered, "Calls")]);
-        let (table, source, (facts, usage)) =
-            sources.find_map(|(table, source)| Some((table, source, table.known(name)?)))?;
-        let from_calls = std::ptr::eq(table, &raw const *tables.offered);
+        let of_source: ColumnOf = |view| Some(view.column.as_ref()?.id());
+        let of_calls: ColumnOf = |view| Some(view.offered.id());
+        let from_source = tables.table.as_deref().map(|table| (table, tables.source.word(), of_source));
+        let mut sources = from_source.into_iter().chain([(&*tables.offered, "Calls", of_calls)]);
+        let (table, source, column, (facts, usage)) =
+            sources.find_map(|(table, source, column)| Some((table, source, column, table.known(name)?)))?;
         // Not in the expression below: its lock would be held to the end.
         let table_version = table.read().version();
         Some(Self {
@@ -125,39 +126,33 @@ impl NodeInfo {
             table_version,
             facts: facts.map(|facts| in_json(&facts, "NodeFacts")),
             usage: usage.map(|usage| in_json(&usage, "NodeUsage")),
-            backends: decider
-                .backends()
-                .flat_map(|backend| told(backend, name, (table, from_calls)))
-                .collect(),
+            backends: decider.backends().flat_map(|backend| told(backend, name, table, column)).collect(),
         })
     }
 }
 
+/// The column of a view in the table that has the node.
+type ColumnOf = fn(&NodesView) -> Option<ViewId>;
+
 /// What a backend is told, once for the verbs with the same view; nothing while it is not connected.
-fn told(backend: &Backend, name: &str, (table, from_calls): (&NodeTable, bool)) -> Vec<ToldNode> {
+fn told(backend: &Backend, name: &str, table: &NodeTable, column: ColumnOf) -> Vec<ToldNode> {
     let Ok(session) = backend.any_session() else { return Vec::new() };
     let row = |view: &NodesView| {
-        let column = if from_calls { Some(&view.offered) } else { view.column.as_ref() };
-        let (version, id, bytes) = {
+        let (version, id, encoded) = {
             let read = table.read();
-            let row = read.row(name, column?.id())?;
+            let row = read.row(name, column(view)?)?;
             (row.version, row.id?.number.get(), row.bytes.clone())
         };
-        let len = bytes.len();
-        let content = NodeRows::decode(bytes).ok()?.rows.pop()?;
-        Some((version, id, len, content))
+        let bytes = encoded.len();
+        let mut content = NodeRows::decode(encoded).ok()?.rows.pop()?;
+        let raw_json_bytes = Some(std::mem::take(&mut content.raw_json).len()).filter(|len| *len > 0);
+        Some(Row { version, id, bytes, raw_json_bytes, content: in_json(&content, "NodeRow") })
     };
     let told = |(verbs, view): (Vec<&'static str>, &NodesView)| ToldNode {
         backend: backend.settings.name.to_string(),
         verbs,
         reads: view.rows.words(),
-        row: row(view).map(|(version, id, bytes, mut content)| Row {
-            version,
-            id,
-            bytes,
-            raw_json_bytes: Some(std::mem::take(&mut content.raw_json).len()).filter(|len| *len > 0),
-            content: in_json(&content, "NodeRow"),
-        }),
+        row: row(view),
     };
     views(&session.info).into_iter().map(told).collect()
 }

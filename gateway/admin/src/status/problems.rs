@@ -60,7 +60,7 @@ pub(super) fn of(
     problems.extend(objects::of(gateway_status));
     problems.extend(certificates::of(&gateway_status.sources.certificates, config));
     for backend in &status.backends {
-        problems.extend(backends::of(backend, config, (&gateway_status.sources, &observer.waiting)));
+        problems.extend(backends::of(backend, config, &gateway_status.sources, &observer.waiting));
     }
     problems.extend(modes::of(status));
     problems.sort_by_key(|problem| problem.severity);
@@ -69,7 +69,8 @@ pub(super) fn of(
 
 /// A problem with its entry of the runbook.
 fn problem(
-    (severity, entry): (Severity, &str),
+    severity: Severity,
+    entry: &str,
     about: &str,
     what: impl Into<String>,
     remedy: impl Into<String>,
@@ -84,6 +85,14 @@ fn problem(
     }
 }
 
+fn error(entry: &str, about: &str, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    problem(Severity::Error, entry, about, what, remedy)
+}
+
+fn warning(entry: &str, about: &str, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    problem(Severity::Warning, entry, about, what, remedy)
+}
+
 /// The minutes until then, rounded up, at least one.
 fn minutes_left(then: Timestamp) -> i64 {
     ((59 - seconds_since(then)) / 60).max(1)
@@ -92,7 +101,7 @@ fn minutes_left(then: Timestamp) -> i64 {
 fn ready(status: &Status) -> Option<Problem> {
     let what = "not ready: a Service sends calls to other replicas";
     let remedy = "wait if it has just started or is stopping; otherwise see its log";
-    (!status.ready).then(|| problem((Severity::Error, "gateway-not-ready"), "the gateway", what, remedy))
+    (!status.ready).then(|| error("gateway-not-ready", "the gateway", what, remedy))
 }
 
 fn refused(status: &Status) -> Option<Problem> {
@@ -114,10 +123,7 @@ fn refused(status: &Status) -> Option<Problem> {
             format!("correct the file and check it with `extender-gateway check-config --config {file}`"),
         ),
     };
-    Some(Problem {
-        impact: Some(impact.to_owned()),
-        ..problem((Severity::Warning, "configuration-rejected"), "the configuration", what, remedy)
-    })
+    Some(warning("configuration-rejected", "the configuration", what, remedy).with_impact(impact))
 }
 
 fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
@@ -126,12 +132,7 @@ fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
     }
     if !status.nodes.synced {
         let what = "not listed yet, so backends get no facts about nodes";
-        return Some(problem(
-            (Severity::Error, "nodes-not-listed"),
-            "the nodes",
-            what,
-            "see the gateway's log",
-        ));
+        return Some(error("nodes-not-listed", "the nodes", what, "see the gateway's log"));
     }
     failing_watch("nodes", &gateway_status.sources.table.as_ref()?.source_health)
 }
@@ -162,42 +163,32 @@ fn apiserver(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem>
     );
     let remedy =
         "check that kube-apiserver runs and that the gateway reaches it; what waits continues by itself";
-    Some(Problem {
-        impact: Some(impact),
-        ..problem((Severity::Error, "apiserver-away"), "the apiserver", what, remedy)
-    })
+    Some(error("apiserver-away", "the apiserver", what, remedy).with_impact(impact))
 }
 
 /// The clock of this machine, by how many seconds the apiserver's is ahead.
 fn clock(ahead: i64) -> Option<Problem> {
     let what = clock_difference(ahead, "the apiserver's")?;
-    let impact = Some(CLOCK_IMPACT.to_owned());
     let remedy = "set the clock of the gateway's node, for example with NTP";
-    let entry = (Severity::Warning, "clock-differs");
-    Some(Problem { impact, ..problem(entry, "the clock", what, remedy) })
+    Some(warning("clock-differs", "the clock", what, remedy).with_impact(CLOCK_IMPACT))
 }
 
 fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem> {
     let (since, why) = source_health.failing()?;
     let what = format!("the watch has failed for {} s: {why}", since.as_secs());
-    let impact = Some(format!("decisions use the last known {objects}, and new ones are not known"));
+    let impact = format!("decisions use the last known {objects}, and new ones are not known");
     let remedy =
         format!("check that the apiserver runs and that the gateway's account may list and watch {objects}");
-    Some(Problem {
-        impact,
-        ..problem((Severity::Warning, "watch-failing"), &format!("the {objects}"), what, remedy)
-    })
+    Some(warning("watch-failing", &format!("the {objects}"), what, remedy).with_impact(impact))
 }
 
 fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
     let (since, why) = observer.waiting.requeue_health.failing()?;
     let what = format!("updates of pods have failed for {} s: {why}", since.as_secs());
-    let impact = Some("waiting pods are tried again at the next event, in 5.5 minutes at most".to_owned());
+    let impact = "waiting pods are tried again at the next event, in 5.5 minutes at most";
     let remedy = "correct what the apiserver rejects, or set `requeue: None`";
-    (config.requeue != Requeueing::None).then(|| Problem {
-        impact,
-        ..problem((Severity::Warning, "pods-not-requeued"), "requeue", what, remedy)
-    })
+    (config.requeue != Requeueing::None)
+        .then(|| warning("pods-not-requeued", "requeue", what, remedy).with_impact(impact))
 }
 
 fn seconds_since(time: Timestamp) -> i64 {
@@ -210,7 +201,7 @@ fn not_called(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem
     let last = status.verbs.iter().filter_map(|verb| verb.last.as_ref()).map(|last| last.time).max();
     let idle = seconds_since(last.unwrap_or(status.started));
     let untried = gateway_status.pods().and_then(|pods| pods.untried.summary(MAX_UNTRIED));
-    let entry = (Severity::Warning, "no-calls");
+    let entry = "no-calls";
     if let Some(untried) = untried.filter(|_| idle >= MAX_UNTRIED.as_secs().cast_signed()) {
         let UntriedSummary { pods, oldest, scheduler } = untried;
         let what = format!(
@@ -220,12 +211,12 @@ fn not_called(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem
         );
         let remedy = "check that the scheduler of this name runs and sees the pods (after a restart of the apiserver it can take two \
                       minutes), and that its configuration has the entry that `extender-gateway scheduler-config` prints";
-        return Some(problem(entry, "kube-scheduler", what, remedy));
+        return Some(warning(entry, "kube-scheduler", what, remedy));
     }
     let what = "no call since the start";
     let remedy = "check that kube-scheduler's configuration has the entry that `extender-gateway scheduler-config` prints, and that it \
                   reaches this replica";
-    (!called && idle > MAX_IDLE).then(|| problem(entry, "kube-scheduler", what, remedy))
+    (!called && idle > MAX_IDLE).then(|| warning(entry, "kube-scheduler", what, remedy))
 }
 
 /// kube-scheduler does not bind by itself if an extender has `bindVerb`.
@@ -236,11 +227,11 @@ fn no_binder(status: &Status) -> Option<Problem> {
                   scheduler-config`)";
     let last = bind.last.as_ref().filter(|last| last.outcome == "no_binder")?;
     match seconds_since(last.time) {
-        ..MAX_BIND_PAUSE => Some(problem((Severity::Error, "no-binder"), "the gateway", what, remedy)),
+        ..MAX_BIND_PAUSE => Some(error("no-binder", "the gateway", what, remedy)),
         age @ ..MAX_FAILURE_AGE => {
             let what = format!("a bind call without a configured binder, the last one {age} s ago");
             let remedy = "nothing: no bind call has come since";
-            Some(problem((Severity::Recent, "no-binder"), "the gateway", what, remedy))
+            Some(problem(Severity::Recent, "no-binder", "the gateway", what, remedy))
         }
         _ => None,
     }
@@ -257,8 +248,8 @@ fn overload(status: &Status) -> Option<Problem> {
     let what = format!("overloaded: {count} calls refused since the start, the last one {age} s ago");
     let remedy = "look for callers that send more calls than kube-scheduler, and run more replicas; the log has the reason \
                   (`call rejected`)";
-    let impact = Some("kube-scheduler tries the pods of refused calls again, with backoff".to_owned());
-    Some(Problem { impact, ..problem((severity, "overload"), "the gateway", what, remedy) })
+    let impact = "kube-scheduler tries the pods of refused calls again, with backoff";
+    Some(problem(severity, "overload", "the gateway", what, remedy).with_impact(impact))
 }
 
 fn log(status: &Status) -> Option<Problem> {
@@ -269,14 +260,8 @@ fn log(status: &Status) -> Option<Problem> {
     }
     let age = seconds_since(complete);
     let what = format!("full; it covers only the last {age} s");
-    (age < MIN_LOG_AGE).then(|| {
-        problem(
-            (Severity::Warning, "decision-log-full"),
-            "the decision log",
-            what,
-            "raise decisions.maxBytes",
-        )
-    })
+    let remedy = "raise decisions.maxBytes";
+    (age < MIN_LOG_AGE).then(|| warning("decision-log-full", "the decision log", what, remedy))
 }
 
 fn lost_log_lines(status: &Status) -> Option<Problem> {
@@ -286,16 +271,15 @@ fn lost_log_lines(status: &Status) -> Option<Problem> {
         "{lines} lines were lost since the start, the last one {age} s ago: they could not be written"
     );
     let remedy = "check what reads the gateway's standard error, and the disk that it writes to; or set a less verbose log.level";
-    let impact = Some("none for pods".to_owned());
-    let entry = (Severity::Warning, "log-lines-lost");
-    (age < MAX_FAILURE_AGE).then(|| Problem { impact, ..problem(entry, "the log", what, remedy) })
+    (age < MAX_FAILURE_AGE)
+        .then(|| warning("log-lines-lost", "the log", what, remedy).with_impact("none for pods"))
 }
 
 fn traces(observer: &Observer) -> Option<Problem> {
     let fault = observer.tracer.as_ref()?.delivery().fault?;
     let what = format!("cannot export spans: {fault}");
     let remedy = "check that a collector runs at otlp.endpoint with otlp.protocol";
-    Some(problem((Severity::Warning, "traces-not-exported"), "traces", what, remedy))
+    Some(warning("traces-not-exported", "traces", what, remedy))
 }
 
 #[cfg(test)]

@@ -57,20 +57,9 @@ pub fn backend(name: &str, asked: usize) -> BackendPart {
     BackendPart {
         name: name.to_owned(),
         mode: "Enforce".to_owned(),
-        mode_reason: None,
-        weight: None,
-        normalization: None,
         asked: u32::try_from(asked).unwrap(),
-        known: 0,
-        reads_of_pods: None,
-        rejected: 0,
-        clamped: 0,
-        hook: None,
-        changed: 0,
-        pod_change: None,
         seconds: 0.0012,
-        answer: None,
-        failure: None,
+        ..BackendPart::default()
     }
 }
 
@@ -81,14 +70,7 @@ pub fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
 
 /// A node without answers.
 pub fn node(name: &str) -> NodePart {
-    NodePart {
-        name: name.to_owned(),
-        rejected_by: None,
-        reason: None,
-        total: None,
-        changes: Vec::new(),
-        backends: BTreeMap::new(),
-    }
+    NodePart { name: name.to_owned(), ..NodePart::default() }
 }
 
 /// A filter call in which `zones` rejects the nodes that have a reason.

@@ -87,7 +87,7 @@ impl AccessOptions {
         let authority = authority.or_else(|| variable(CA_VARIABLE).map(|file| (CA_VARIABLE, file)));
         let identity = self.tls_cert.clone().zip(self.tls_key.clone());
         let identity = identity.map(|(cert_file, key_file)| KeyPair { cert_file, key_file });
-        let config = authority.map(|(name, file)| client_config((name, &file), identity.as_ref()));
+        let config = authority.map(|(name, file)| client_config(name, &file, identity.as_ref()));
         config.transpose().map_err(|error| QueryError::File(named(error)))
     }
 

@@ -85,7 +85,7 @@ impl AdminEndpoint {
     /// The body of the response.
     pub(super) async fn query(&self, query: AdminQuery<'_>) -> Result<Vec<u8>, QueryError> {
         match self {
-            Self::Address { url, address, access } => request::direct((url, *address), access, query).await,
+            Self::Address { url, address, access } => request::direct(url, *address, access, query).await,
             Self::Pod(pod) => pod.query(query).await,
         }
     }

@@ -179,7 +179,8 @@ pub(super) async fn with_timeout<T>(work: impl Future<Output = T>) -> Result<T, 
 
 /// Sends the request to this address of the URL's host.
 pub(super) async fn direct(
-    (url, address): (&BackendUrl, SocketAddr),
+    url: &BackendUrl,
+    address: SocketAddr,
     access: &Access,
     query: AdminQuery<'_>,
 ) -> Result<Vec<u8>, QueryError> {

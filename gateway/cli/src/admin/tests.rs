@@ -28,6 +28,7 @@ async fn said_of(answer: Option<&'static str>) -> String {
         gateway_selector: String::new(),
         admin_port: 0,
         access: AccessOptions::default(),
+        cluster: ClusterOptions::default(),
     };
     let gateways = options.find(&Err(String::new())).await;
     let Gathered { answers, away } = gateways.query::<Status>("/debug/status").await;
@@ -41,7 +42,7 @@ async fn a_token_is_not_sent_to_another_machine_in_the_clear() {
     let (url, address) = (admin_url("http://192.0.2.1:9403").unwrap(), "192.0.2.1:9403".parse().unwrap());
     let access =
         access::Access { authorization: Some("Bearer t".parse().unwrap()), ..access::Access::default() };
-    let refused = request::direct((&url, address), &access, AdminQuery::get("/debug/status")).await;
+    let refused = request::direct(&url, address, &access, AdminQuery::get("/debug/status")).await;
     assert!(matches!(refused, Err(QueryError::TokenInTheClear(_))), "{refused:?}");
 }
 
@@ -73,6 +74,7 @@ fn usual_gateways_are_for_where_none_are_named() {
             gateway_selector: String::new(),
             admin_port: 0,
             access: AccessOptions::default(),
+            cluster: ClusterOptions::default(),
         };
         options.urls(usual).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
     };

@@ -63,7 +63,7 @@ fn each_replica_is_printed() {
         reason: "bad \u{1b}rule".to_owned(),
         by: "ann at 10.0.0.1".to_owned(),
     };
-    let report = Report {
+    let report = OverrideReport {
         api_version: API_VERSION,
         kind: "OverrideReport",
         untried: Some(UntriedPods { pods: 60, changed_seconds: 0, is_requeued: false }),

@@ -15,8 +15,9 @@ use extender_gateway_settings::{
 };
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::join_all;
-use tokio::runtime;
 use tonic::Code;
+
+use crate::block_on;
 
 /// The answers of all backends.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,17 +37,16 @@ pub(super) struct Answers {
 pub(super) fn backends(config: &Config) -> io::Result<Answers> {
     // A provider that is already installed stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let tables = ClusterTables::of_config(config);
     let called = config.backends.iter().enumerate().filter(|(_, backend)| backend.mode != Mode::Disabled);
     let asked = called.map(async |(at, backend)| (at, backend, preflight(backend).await));
     let mut answers = Answers::default();
-    for (at, backend, answer) in runtime.block_on(join_all(asked)) {
+    for (at, backend, answer) in block_on(join_all(asked))? {
         let place = format!("backends[{at}]");
         match answer {
             Ok(response) => {
                 let info = answers.add(&place, backend, response, &tables);
-                answers.warnings.extend(inexact_limit(&place, &info, (backend, config)));
+                answers.warnings.extend(inexact_limit(&place, &info, backend, config));
             }
             Err(error) => answers.findings.push(failed(&place, &error)),
         }
@@ -83,7 +83,8 @@ impl Answers {
 pub(super) fn inexact_limit(
     place: &str,
     info: &Info,
-    (backend, config): (&BackendSettings, &Config),
+    backend: &BackendSettings,
+    config: &Config,
 ) -> Option<String> {
     let is_inexact = info.filters_by_bound_pods() && config.has_inexact_limits(backend);
     is_inexact.then(|| format!("{place}: {}: {INEXACT_LIMIT}; {INEXACT_LIMIT_REMEDY}", backend.name))

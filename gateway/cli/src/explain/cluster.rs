@@ -59,8 +59,7 @@ async fn pod(client: &Client, target: &ExplainedPod) -> PodState {
 /// Names similar to this one, the most similar first; none if pods cannot be listed.
 async fn similar_pods(pods: &Api<Pod>, name: &str) -> Vec<String> {
     let listed = pods.list_metadata(&ListParams::default().limit(MAX_COMPARED)).await;
-    let names = listed.into_iter().flatten().filter_map(|pod| pod.metadata.name);
-    similar(name, names.collect())
+    similar(name, listed.into_iter().flatten().filter_map(|pod| pod.metadata.name).collect())
 }
 
 /// The namespaces that have a pod with this name; none if pods cannot be listed.

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admin::Gateways;
+use crate::{admin::Gateways, output::PrettyJson};
 
 /// What precedes all paths of policies.
 const PLUGINS: &str = "/apis/v1/plugins/";
@@ -70,9 +70,7 @@ impl fmt::Display for PolicyPage {
         if let Some(failure) = &self.failure {
             return writeln!(out, "{}", clean(failure));
         }
-        // JSON escapes control characters; others could still change the terminal.
-        let json = serde_json::to_string_pretty(&self.shown).map_err(|_| fmt::Error)?;
-        json.lines().try_for_each(|line| writeln!(out, "{}", clean(line)))
+        PrettyJson(&self.shown).fmt(out)
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Template {
 
 /// The files of a folder of templates. Names that tools would take for theirs are without their dot there.
 macro_rules! files {
-    ($folder:literal, $($file:literal $(=> $path:literal)?),+ $(,)?) => {
+    ($folder:literal, $($file:literal $(=> $path:literal)?),+) => {
         &[$(Template {
             path: files!(@path $file $($path)?),
             text: include_str!(concat!("../../../../backends/templates/", $folder, "/", $file)),
@@ -22,73 +22,36 @@ macro_rules! files {
     (@path $file:literal) => { $file };
 }
 
+/// The files of a language: those that each has, and its own.
+macro_rules! language {
+    ($folder:literal, $($file:literal),+) => {
+        files!($folder, "Dockerfile", "README.md", "dockerignore" => ".dockerignore", "gitignore" => ".gitignore", $($file),+)
+    };
+}
+
 const COMMON: &[Template] = files!("common", "gateway.yaml", "chart-values.yaml");
-
-const RUST: &[Template] = files!(
-    "rust",
-    "Cargo.toml",
-    "Dockerfile",
-    "README.md",
-    "dockerignore" => ".dockerignore",
-    "gitignore" => ".gitignore",
-    "src/main.rs",
-);
-
-const PYTHON: &[Template] = files!(
-    "python",
-    "Dockerfile",
-    "README.md",
-    "dockerignore" => ".dockerignore",
-    "gitignore" => ".gitignore",
-    "policy.py",
-    "pyproject.toml",
-    "test_policy.py",
-);
-
-const GO: &[Template] = files!(
-    "go",
-    "Dockerfile",
-    "README.md",
-    "dockerignore" => ".dockerignore",
-    "gitignore" => ".gitignore",
-    "go.mod",
-    "main.go",
-    "main_test.go",
-);
-
-const TYPESCRIPT: &[Template] = files!(
-    "typescript",
-    "Dockerfile",
-    "README.md",
-    "dockerignore" => ".dockerignore",
-    "gitignore" => ".gitignore",
-    "package.json",
-    "src/main.ts",
-    "src/policy.test.ts",
-    "src/policy.ts",
-    "tsconfig.json",
-);
-
-const JAVA: &[Template] = files!(
-    "java",
-    "Dockerfile",
-    "README.md",
-    "dockerignore" => ".dockerignore",
-    "gitignore" => ".gitignore",
-    "pom.xml",
-    "src/main/java/policy/Main.java",
-    "src/test/java/policy/MainTest.java",
-);
 
 impl Template {
     /// The files of a new policy in this language.
     pub(super) fn of(language: Language) -> Vec<Self> {
-        let own = match language {
-            Language::Rust => RUST,
-            Language::Python => PYTHON,
-            Language::Go => GO,
-            Language::Typescript => TYPESCRIPT,
-            Language::Java => JAVA,
+        let own: &[Self] = match language {
+            Language::Rust => language!("rust", "Cargo.toml", "src/main.rs"),
+            Language::Python => language!("python", "policy.py", "pyproject.toml", "test_policy.py"),
+            Language::Go => language!("go", "go.mod", "main.go", "main_test.go"),
+            Language::Typescript => language!(
+                "typescript",
+                "package.json",
+                "src/main.ts",
+                "src/policy.test.ts",
+                "src/policy.ts",
+                "tsconfig.json"
+            ),
+            Language::Java => language!(
+                "java",
+                "pom.xml",
+                "src/main/java/policy/Main.java",
+                "src/test/java/policy/MainTest.java"
+            ),
         };
         COMMON.iter().chain(own).copied().collect()
     }

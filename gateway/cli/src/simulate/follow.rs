@@ -35,7 +35,7 @@ pub(super) async fn run(options: &TryOptions, console: &mut Console<'_>) -> Resu
         };
         let simulation = match decided {
             Ok((simulation, outcome)) => {
-                show(latest.as_ref(), &outcome, (options, console))?;
+                show(latest.as_ref(), &outcome, options, console)?;
                 latest = Some(outcome);
                 Some(simulation)
             }
@@ -63,7 +63,8 @@ pub(super) async fn run(options: &TryOptions, console: &mut Console<'_>) -> Resu
 fn show(
     latest: Option<&Outcome>,
     outcome: &Outcome,
-    (options, console): (&TryOptions, &mut Console<'_>),
+    options: &TryOptions,
+    console: &mut Console<'_>,
 ) -> Result<(), Failure> {
     if options.output == Output::Table && latest.is_some_and(|latest| latest.is_same(outcome)) {
         writeln!(console.out, "The decision is the same.")?;

@@ -14,9 +14,9 @@ use extender_gateway_object::text::{
 };
 use jiff::Timestamp;
 
-use super::{Report, Shown};
+use super::{Shown, StatusReport};
 
-impl fmt::Display for Report {
+impl fmt::Display for StatusReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_problems(self, out)?;
         if self.shown == Shown::WaitingPods {
@@ -26,8 +26,14 @@ impl fmt::Display for Report {
     }
 }
 
+/// What differences mean, and what to do about them.
+const DIFFERENCES: &str =
+    "         pods are decided differently, depending on which replica kube-scheduler calls
+         wait until a rollout or reload has ended; otherwise see which replica does not follow its file
+         docs/runbook.md#replicas-differ";
+
 /// Writes all problems, the most severe first, and the differences between replicas.
-fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_problems(report: &StatusReport, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let problems = report.problems();
     for away in &report.away {
         writeln!(out, "ERROR    {} does not answer: {}", clean(&away.gateway), clean(&away.why))?;
@@ -49,15 +55,7 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
         writeln!(out, "DIFFERS  {}", clean(difference))?;
     }
     if !report.differences.is_empty() {
-        writeln!(
-            out,
-            "         pods are decided differently, depending on which replica kube-scheduler calls"
-        )?;
-        writeln!(
-            out,
-            "         wait until a rollout or reload has ended; otherwise see which replica does not follow its file"
-        )?;
-        writeln!(out, "         docs/runbook.md#replicas-differ")?;
+        writeln!(out, "{DIFFERENCES}")?;
     }
     let is_over = |(problem, _): &(&Problem, Vec<&str>)| problem.severity == Severity::Recent;
     if problems.iter().all(is_over) && report.away.is_empty() && report.differences.is_empty() {
@@ -86,30 +84,19 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
     if status.backends.is_empty() {
         return writeln!(out, "\nno backends");
     }
-    write!(out, "\n{}", connections(&status.backends, now))?;
-    if let Some(addresses) = addresses(&status.backends) {
-        write!(out, "\n{addresses}")?;
-    }
-    if let Some(controllers) = controllers(&status.backends) {
-        write!(out, "\n{controllers}")?;
-    }
-    if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
-        write!(out, "\n{}", calls(&status.backends, now))?;
-    }
-    if !status.shadows.is_empty() {
-        write!(out, "\n{}", shadows(&status.shadows))?;
-    }
-    if status.shadows.iter().any(|shadow| !shadow.groups.is_empty()) {
-        write!(out, "\n{}", shadow_groups(&status.shadows))?;
-    }
+    let backends = &status.backends;
     // `-o wide`.
-    if out.alternate() {
-        write!(out, "\n{}", policies(&status.backends))?;
-    }
-    if status.backends.iter().flat_map(|backend| &backend.verbs).any(|verb| verb.reads.is_some()) {
-        write!(out, "\n{}", reads(&status.backends))?;
-    }
-    Ok(())
+    let policies = out.alternate().then(|| policies(backends));
+    let tables = [
+        connections(backends, now),
+        addresses(backends),
+        controllers(backends),
+        calls(backends, now),
+        shadows(&status.shadows),
+        shadow_groups(&status.shadows),
+    ];
+    let tables = tables.into_iter().chain(policies).chain([reads(backends)]);
+    tables.filter(|table| !table.is_empty()).try_for_each(|table| write!(out, "\n{table}"))
 }
 
 /// Writes the waiting pods, by workload and reason.
@@ -125,7 +112,7 @@ fn write_waiting(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let untried =
             if *untried == 0 { String::new() } else { format!(" ({untried} not tried since it changed)") };
         table.row([
-            number(u64::from(*pods)),
+            number(*pods),
             age(*oldest_seconds),
             workload.clone(),
             format!("{reason}{untried}"),
@@ -236,7 +223,7 @@ fn of_addresses(addresses: &[AddressStatus]) -> String {
 }
 
 /// The table of the addresses of backends that have several.
-fn addresses(backends: &[BackendStatus]) -> Option<Table> {
+fn addresses(backends: &[BackendStatus]) -> Table {
     let mut table = Table::new(
         ["BACKEND", "ADDRESS", "STATE", "IN PROGRESS", "REPORTED VERSION", "NOT CALLED FOR"],
         3..4,
@@ -247,30 +234,27 @@ fn addresses(backends: &[BackendStatus]) -> Option<Table> {
                 || "connected".to_owned(),
                 |failure| format!("{}: {failure}", if address.connected { "not called" } else { "down" }),
             );
-            let AddressStatus { version, revision, .. } = address;
-            let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
-            let version = [version.clone(), revision].into_iter().filter(|part| !part.is_empty());
             table.row([
                 backend.name.clone(),
                 address.address.clone(),
                 state,
-                number(u64::from(address.calls)),
-                or_nothing(version.collect::<Vec<_>>().join(", ")),
+                number(address.calls),
+                or_nothing(joined([&address.version, &in_words(&address.revision)])),
                 or_nothing(refused_verbs(backend, &address.address)),
             ]);
         }
     }
-    backends.iter().any(|backend| !backend.addresses.is_empty()).then_some(table)
+    table
 }
 
 /// The table of the controllers of backends.
-fn controllers(backends: &[BackendStatus]) -> Option<Table> {
+fn controllers(backends: &[BackendStatus]) -> Table {
     let mut table = Table::new(["BACKEND", "CONTROLLERS", "LEADER", "LEASE"], 4..4);
     let reported = backends.iter().filter_map(|backend| Some((backend, backend.controllers.as_ref()?)));
     for (backend, ControllersStatus { names, lease, leaders }) in reported {
         table.row([backend.name.clone(), names.join(", "), or_nothing(leaders.join(", ")), lease.clone()]);
     }
-    backends.iter().any(|backend| backend.controllers.is_some()).then_some(table)
+    table
 }
 
 /// The verbs for which an address is not called, because a circuit breaker is open.
@@ -284,36 +268,29 @@ fn or_nothing(text: String) -> String {
 }
 
 fn waiting_pods(backend: &BackendStatus) -> String {
-    let waiting = backend.waiting.as_ref();
-    waiting.map_or_else(
-        || NOTHING.to_owned(),
-        |waiting| format!("{}, oldest {}", number(u64::from(waiting.pods)), age(waiting.oldest_seconds)),
-    )
+    let Some(waiting) = &backend.waiting else { return NOTHING.to_owned() };
+    format!("{}, oldest {}", number(waiting.pods), age(waiting.oldest_seconds))
 }
 
 fn reported_version(handshake: &Handshake) -> String {
     let Handshake { name, version, revision, holds_nodes, .. } = handshake;
-    let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
     let holds_nodes = if *holds_nodes { "holds the nodes" } else { "" };
-    let parts = [format!("{name} {version}").trim_end().to_owned(), revision, holds_nodes.to_owned()];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    joined([format!("{name} {version}").trim_end(), &in_words(revision), holds_nodes])
+}
+
+fn in_words(revision: &str) -> String {
+    if revision.is_empty() { String::new() } else { format!("revision {revision}") }
+}
+
+/// The texts that are not empty.
+fn joined<const N: usize>(texts: [&str; N]) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// The table of calls to backends.
 fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
-    let titles = [
-        "BACKEND",
-        "VERB",
-        "DECISIONS",
-        "CALLS",
-        "FAILED",
-        "RECENT FAILURES",
-        "MEDIAN",
-        "P99",
-        "REJECTED",
-        "LAST FAILURE",
-    ];
-    let mut table = Table::new(titles, 2..9);
+    let titles = "BACKEND|VERB|DECISIONS|CALLS|FAILED|RECENT FAILURES|MEDIAN|P99|REJECTED|LAST FAILURE";
+    let mut table = Table::new(titles.split('|'), 2..9);
     for backend in backends {
         for verb in &backend.verbs {
             table.row([
@@ -337,9 +314,7 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
 fn shadows(shadows: &[ShadowStatus]) -> Table {
     let mut table = Table::new(["IN SHADOW", "PODS", "ELSEWHERE", "NOWHERE"], 1..4);
     for ShadowStatus { backend, pods, elsewhere, nowhere, .. } in shadows {
-        let numbers = [*pods, *elsewhere, *nowhere].map(|count| number(u64::from(count)));
-        let [pods, elsewhere, nowhere] = numbers;
-        table.row([backend.clone(), pods, elsewhere, nowhere]);
+        table.row([backend.clone(), number(*pods), number(*elsewhere), number(*nowhere)]);
     }
     table
 }
@@ -360,7 +335,7 @@ fn shadow_groups(shadows: &[ShadowStatus]) -> Table {
             };
             table.row([
                 shadow.backend.clone(),
-                number(u64::from(*pods)),
+                number(*pods),
                 effect.to_owned(),
                 workload.clone(),
                 rule.clone().unwrap_or_else(|| NOTHING.to_owned()),

@@ -11,11 +11,11 @@ use extender_gateway_api::{
 use jiff::Timestamp;
 
 use self::samples::{at, report, status};
-use super::{Report, Shown};
+use super::{Shown, StatusReport};
 
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");
 
-fn text(report: &Report) -> String {
+fn text(report: &StatusReport) -> String {
     report.to_string()
 }
 
@@ -229,7 +229,7 @@ fn the_waiting_pods_are_a_list() {
         pod: "web-7d9-x".into(),
         untried: 2,
     }];
-    let report = Report { shown: Shown::WaitingPods, ..report(vec![waiting]) };
+    let report = StatusReport { shown: Shown::WaitingPods, ..report(vec![waiting]) };
     let expected = "\
 No problem.
 

@@ -20,7 +20,7 @@ fn away() -> Away {
 #[test]
 fn gateways_are_listed_by_name_and_escaped() {
     let answers = vec![gateway("gateway-1", "0.2.0"), gateway("gateway-0", "0.1\u{1b}")];
-    let text = Report::new(BUILD, Gathered { answers, away: vec![away()] }).to_string();
+    let text = VersionReport::new(BUILD, Gathered { answers, away: vec![away()] }).to_string();
     let (client, others) = text.split_once('\n').unwrap();
     assert_eq!(client, format!("Client: {BUILD}"));
     assert_eq!(
@@ -42,7 +42,8 @@ fn a_build_says_what_it_knows() {
 
 #[test]
 fn programs_get_names_and_versions() {
-    let report = Report::new(BUILD, Gathered { answers: vec![gateway("gateway-0", "0.1.0")], away: vec![] });
+    let report =
+        VersionReport::new(BUILD, Gathered { answers: vec![gateway("gateway-0", "0.1.0")], away: vec![] });
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["kind"], "VersionReport");
     assert_eq!(json["gateways"], json!([{"gateway": "gateway-0", "version": "0.1.0"}]));

@@ -32,7 +32,7 @@ impl Acceptor {
         match self.handshakes.run(Arc::clone(&self.tls), stream).await {
             Ok(stream) => Some(stream),
             Err(failed) => {
-                self.metrics.process().tls_handshake_failed(failed.refusal.cause.label());
+                self.metrics.process().tls_handshake_failures.add([failed.refusal.cause.label()], 1);
                 self.log(&failed.refusal, caller);
                 failed.close.await;
                 None

@@ -31,6 +31,11 @@ impl Table {
         self.lines.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());
     }
 
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.lines.len() == 1
+    }
+
     fn width(&self, column: usize) -> usize {
         let cells = self.lines.iter().filter_map(|line| line.get(column));
         cells.map(|cell| cell.width()).max().unwrap_or_default()

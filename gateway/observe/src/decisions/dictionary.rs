@@ -50,7 +50,7 @@ impl<'t> DictionaryRow<'t> {
     }
 
     /// Whether a [`BLOCK`] of texts of the other row, from a position on, equals the texts from this position on.
-    fn has_block(self, place: usize, (other, at): (DictionaryRow<'_>, usize)) -> bool {
+    fn has_block(self, place: usize, other: DictionaryRow<'_>, at: usize) -> bool {
         let (Some((own, own_ends)), Some((others, others_ends))) = (self.block(place), other.block(at))
         else {
             return false;
@@ -183,7 +183,7 @@ impl TextIds {
         let (mut runs, mut next, mut straight) = (RunsSoFar::default(), 0, 0);
         let mut at = 0;
         while at < texts.ends.len() {
-            if straight >= SURE && self.row().has_block(next as usize, (texts, at)) {
+            if straight >= SURE && self.row().has_block(next as usize, texts, at) {
                 runs.push(next, BLOCK);
                 (next, at) = (next + BLOCK, at + BLOCK as usize);
                 continue;

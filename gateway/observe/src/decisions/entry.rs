@@ -127,7 +127,8 @@ pub(super) struct RefusalEntry {
 impl LogEntry {
     /// Packs the record of a call, or of its shadow calls, which have no HTTP call.
     pub(super) fn new(
-        (verb, record): (Verb, &CallRecord),
+        verb: Verb,
+        record: &CallRecord,
         http_call: Option<&HttpCall>,
         pod: Arc<PodRef>,
         dictionary: &Arc<Dictionary>,

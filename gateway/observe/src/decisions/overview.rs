@@ -4,17 +4,16 @@
 use std::{
     collections::{BTreeMap, HashMap},
     iter,
-    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use extender_gateway_api::{
-    BackendHistory, CallBucket, HistoryBucket, PodRef as ShownPod, PodSummary, VerbHistory,
+    API_VERSION, BackendHistory, CallBucket, History, HistoryBucket, PodRef as ShownPod, PodSummary,
+    VerbHistory,
 };
 use extender_gateway_core::Verb;
 use extender_gateway_record::{Agreement, CallOutcome, PodRef};
 use extender_gateway_settings::Choice;
-use jiff::Timestamp;
 
 use super::{
     DecisionLog,
@@ -26,19 +25,6 @@ use crate::{metrics::percentile, timestamp};
 
 /// The number of buckets of a history.
 const BUCKETS: usize = 60;
-
-/// Calls and the answers of each backend in a period, in [`BUCKETS`] of equal length.
-#[derive(Debug)]
-pub struct LogHistory {
-    /// The begin of the first bucket.
-    pub since: Timestamp,
-    /// The length of a bucket.
-    pub bucket: Duration,
-    /// The verbs that were called.
-    pub verbs: Vec<VerbHistory>,
-    /// The backends that had a part, by name.
-    pub backends: Vec<BackendHistory>,
-}
 
 /// A bucket, and the durations of what it counts.
 #[derive(Debug, Default)]
@@ -55,7 +41,7 @@ impl<B> Timed<B> {
     /// The counts, with the median and the 99th percentile of the durations in seconds.
     fn summary(mut self) -> (B, [Option<f64>; 2]) {
         self.took.sort_unstable();
-        (self.counts, [50, 99].map(|percent| percentile(&self.took, percent).map(|took| took.as_secs_f64())))
+        (self.counts, [50, 99].map(|percent| percentile(&self.took, percent)))
     }
 }
 
@@ -79,8 +65,8 @@ impl DecisionLog {
         (pods, more)
     }
 
-    /// The calls and answers in the buckets that end with the one of `now` and span this period.
-    pub fn history(&self, period: Duration, now: SystemTime) -> LogHistory {
+    /// Calls and the answers of each backend, of this gateway, in `BUCKETS` buckets of equal length that end with the one of `now` and span this period.
+    pub fn history(&self, gateway: &str, period: Duration, now: SystemTime) -> History {
         let bucket = (period.as_secs() / BUCKETS as u64).max(1);
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // Buckets begin at multiples of their length, so that a call is in the same bucket in each response.
@@ -100,21 +86,19 @@ impl DecisionLog {
                 add_part(&mut backends.entry(backend).or_insert_with(buckets)[at], entry, part);
             }
         }
-        LogHistory {
+        History {
+            api_version: API_VERSION.to_owned(),
+            kind: "History".to_owned(),
+            gateway: gateway.to_owned(),
+            log: self.state(),
             since: timestamp(UNIX_EPOCH + Duration::from_secs(since)),
-            bucket: Duration::from_secs(bucket),
-            verbs: verbs.into_iter().map(verb_history).collect(),
-            backends: backends.into_iter().map(backend_history).collect(),
+            bucket_seconds: Duration::from_secs(bucket).as_secs_f64(),
+            verbs: verbs.into_iter().map(|(verb, buckets)| verb_history(verb, buckets)).collect(),
+            backends: backends
+                .into_iter()
+                .map(|((name, mode), it)| backend_history(name, mode, it))
+                .collect(),
         }
-    }
-
-    /// The calls of these pods and their shadow calls, the oldest first.
-    fn in_order(&self, wanted: impl Fn(&PodRef) -> bool) -> Vec<Arc<LogEntry>> {
-        let mut entries: Vec<Arc<LogEntry>> = self.calls(wanted).collect();
-        entries.sort_by_key(|entry| (entry.time, Arc::as_ptr(entry)));
-        // A pod with another call in the meantime was visited twice.
-        entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        entries
     }
 }
 
@@ -156,7 +140,7 @@ fn count_call(bucket: &mut Timed<CallBucket>, entry: &LogEntry) {
     bucket.took.push(entry.took);
 }
 
-fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory {
+fn verb_history(verb: Verb, buckets: Vec<Timed<CallBucket>>) -> VerbHistory {
     let shown = |bucket: Timed<CallBucket>| {
         let (counts, [median_seconds, p99_seconds]) = bucket.summary();
         CallBucket { median_seconds, p99_seconds, ..counts }
@@ -164,7 +148,7 @@ fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory 
     VerbHistory { verb: verb.name().to_owned(), buckets: buckets.into_iter().map(shown).collect() }
 }
 
-fn backend_history(((name, mode), buckets): ((String, &str), Vec<Timed<HistoryBucket>>)) -> BackendHistory {
+fn backend_history(name: String, mode: &str, buckets: Vec<Timed<HistoryBucket>>) -> BackendHistory {
     let shown = |bucket: Timed<HistoryBucket>| {
         let (counts, [_, p99_seconds]) = bucket.summary();
         HistoryBucket { p99_seconds, ..counts }

@@ -99,7 +99,7 @@ impl Retention {
     }
 
     /// The dictionary for new entries, with room for the texts of one call.
-    pub(super) fn dictionary(&mut self) -> &Arc<Dictionary> {
+    pub(super) fn prepare_dictionary(&mut self) -> &Arc<Dictionary> {
         let bytes = self.dictionary.read().bytes();
         if bytes > (self.max_bytes / 8).clamp(LEAST_DICTIONARY, LARGEST_DICTIONARY) {
             let full = std::mem::take(&mut self.dictionary);

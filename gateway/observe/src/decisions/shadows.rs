@@ -1,10 +1,7 @@
 //! What backends in shadow mode would have changed for the pods of the log. That one rejects some nodes is no news: what
 //! counts is whether it rejects the node that the pod got, or all.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use extender_gateway_api::{ShadowEffect, ShadowGroup, ShadowStatus};
 use extender_gateway_core::PolicyVerb;
@@ -23,8 +20,7 @@ type GroupKey = (ShadowEffect, String, Option<String>, String);
 impl DecisionLog {
     /// The effects of each backend by its latest answer about each pod. `node_of` knows the node of the pod with a UID.
     pub fn shadows(&self, node_of: impl Fn(&str) -> Option<String>) -> Vec<ShadowStatus> {
-        let mut entries: Vec<Arc<LogEntry>> = self.calls(|_| true).collect();
-        entries.sort_by_key(|entry| entry.time);
+        let entries = self.in_order(|_| true);
         let calls: HashMap<&str, &LogEntry> =
             entries.iter().filter(|entry| !entry.shadow).map(|entry| (&*entry.id, &**entry)).collect();
         let mut latest: HashMap<(String, &str), (&LogEntry, &PartEntry)> = HashMap::new();
@@ -110,7 +106,7 @@ mod tests {
         {
             let mut kept = log.kept.lock();
             let known = kept.pod(&call.pod);
-            let entry = LogEntry::new((Verb::Filter, &call), None, known, kept.dictionary());
+            let entry = LogEntry::new(Verb::Filter, &call, None, known, kept.prepare_dictionary());
             kept.put(LogEntry { shadow: false, ..entry });
         }
         let backend = part("zones", refused(&[])).backend;

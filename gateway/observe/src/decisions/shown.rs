@@ -1,7 +1,7 @@
 //! Converts a call of the decision log to the JSON of the admin address: the answers for its nodes, merged from all
 //! backends.
 
-use std::{collections::BTreeMap, ops};
+use std::ops;
 
 use extender_gateway_api::{BackendFailed, BackendPart, Decision, NodeChange, NodePart, NodeVerdict, PodRef};
 use extender_gateway_core::{
@@ -49,7 +49,7 @@ pub(super) fn decision<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e L
         shadow.parts.iter().for_each(|part| nodes.add(part, &texts));
         backends.extend(shadow.parts.iter().map(|part| backend(part, &texts)));
     }
-    call(entry, &texts, (backends, nodes.0))
+    call(entry, &texts, backends, nodes.0)
 }
 
 /// Converts a call, with its shadow calls, without the answers for its nodes: a small part of the work.
@@ -60,10 +60,10 @@ pub(super) fn without_nodes<'e>(entry: &LogEntry, shadows: impl Iterator<Item = 
     let texts = entry.texts_without_nodes();
     let mut backends = parts(entry, &texts);
     shadows.for_each(|shadow| backends.extend(parts(shadow, &shadow.texts_without_nodes())));
-    call(entry, &texts, (backends, Vec::new()))
+    call(entry, &texts, backends, Vec::new())
 }
 
-fn call(entry: &LogEntry, texts: &Texts, (backends, nodes): (Vec<BackendPart>, Vec<NodePart>)) -> Decision {
+fn call(entry: &LogEntry, texts: &Texts, backends: Vec<BackendPart>, nodes: Vec<NodePart>) -> Decision {
     let nominated = texts.at(entry.nominated).to_owned();
     Decision {
         id: entry.id.to_string(),
@@ -95,18 +95,12 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
         hook: part.verb.is_hook().then(|| part.verb.name().to_owned()),
         mode: part.mode.word().to_owned(),
         mode_reason: part.mode_reason.map(|words| texts.at(words).to_owned()),
-        weight: None,
-        normalization: None,
         asked: part.asked,
         known: part.known,
         reads_of_pods: part.reads_of_pods.map(|words| texts.at(words).to_owned()),
-        rejected: 0,
-        clamped: 0,
-        changed: 0,
-        pod_change: None,
         seconds: part.took.as_secs_f64(),
         answer: part.agreement.map(Agreement::as_str).map(str::to_owned),
-        failure: None,
+        ..BackendPart::default()
     };
     match &part.outcome {
         OutcomeEntry::Pending if part.canceled => shown.answer = Some(CANCELED.to_owned()),
@@ -162,14 +156,7 @@ struct Nodes(Vec<NodePart>);
 
 impl Nodes {
     fn new(entry: &LogEntry, texts: &Texts) -> Self {
-        let node = |name: u32| NodePart {
-            name: texts.at(name).to_owned(),
-            rejected_by: None,
-            reason: None,
-            total: None,
-            changes: Vec::new(),
-            backends: BTreeMap::new(),
-        };
+        let node = |name: u32| NodePart { name: texts.at(name).to_owned(), ..NodePart::default() };
         Self(entry.nodes.iter().map(node).collect())
     }
 

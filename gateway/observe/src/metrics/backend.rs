@@ -103,7 +103,8 @@ impl BackendMetrics {
     /// Records the backend's part in a call about this pod with this outcome. Returns what it means for the pods that wait.
     pub fn record(
         &self,
-        (outcome, part): (CallOutcome, &BackendOutcome),
+        outcome: CallOutcome,
+        part: &BackendOutcome,
         pod: &PodRef,
         trace: Option<Trace>,
     ) -> Turn {
@@ -121,12 +122,12 @@ impl BackendMetrics {
                 // What a backend in shadow mode says rejects no node.
                 if part.agreement.is_none() {
                     for refusal in &filtered.refusals {
-                        self.rejected(&refusal.reason, refusal.positions.len());
+                        self.count_rejected(&refusal.reason, refusal.positions.len());
                     }
                 }
                 let last = part.attempts.last();
                 let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
-                self.rejected_share(verb, rejected, nodes as usize);
+                self.record_share(verb, rejected, nodes as usize);
                 if verb == PolicyVerb::Filter && nodes > 0 {
                     let largest = || filtered.refusals.iter().max_by_key(|refusal| refusal.positions.len());
                     let all_for = (rejected >= nodes as usize).then(|| largest().map_or("", |it| &it.reason));
@@ -154,12 +155,12 @@ impl BackendMetrics {
     }
 
     /// Counts nodes that were rejected for this reason.
-    pub fn rejected(&self, reason: &str, nodes: usize) {
+    pub fn count_rejected(&self, reason: &str, nodes: usize) {
         self.rejected.add(reason, nodes as u64);
     }
 
     /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
-    pub fn rejected_share(&self, verb: PolicyVerb, rejected: usize, nodes: usize) {
+    pub fn record_share(&self, verb: PolicyVerb, rejected: usize, nodes: usize) {
         if nodes == 0 {
             return;
         }
@@ -195,7 +196,7 @@ impl BackendVerbMetrics {
         }
         self.asked(attempt.requested as usize);
         let sum = |bytes: fn(&Rpc) -> usize| rpcs.iter().map(bytes).sum();
-        self.bytes(sum(|rpc| rpc.sent), sum(|rpc| rpc.received));
+        self.count_bytes(sum(|rpc| rpc.sent), sum(|rpc| rpc.received));
         match failure {
             // Its full duration is unknown.
             None if attempt.canceled => {}
@@ -229,7 +230,7 @@ impl BackendVerbMetrics {
     }
 
     /// Counts the bytes of a call's messages.
-    pub fn bytes(&self, sent: usize, received: usize) {
+    pub fn count_bytes(&self, sent: usize, received: usize) {
         self.sent.inc_by(sent as u64);
         self.received.inc_by(received as u64);
     }
@@ -302,8 +303,7 @@ mod tests {
     #[tokio::test]
     async fn a_cached_answer_is_a_success() {
         let metrics = BackendMetrics::default();
-        let record =
-            |part: &BackendOutcome| metrics.record((CallOutcome::Ok, part), &PodRef::default(), None);
+        let record = |part: &BackendOutcome| metrics.record(CallOutcome::Ok, part, &PodRef::default(), None);
         let recent = || metrics.verbs[PolicyVerb::Filter].recent().unwrap();
         record(&known(samples::failed(FailureKind::Late), 0));
         assert!(recent().last_failed);
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!((metrics_of.decisions(), metrics_of.calls()), (1, 0));
         let summary = recent();
         assert_eq!((summary.last_failed, summary.calls, summary.failed()), (false, 2, 1));
-        assert_eq!((summary.minute.sent, summary.median), (0, None), "it has no duration");
+        assert_eq!((summary.minute.sent, summary.median_seconds), (0, None), "it has no duration");
     }
 
     #[tokio::test]
@@ -322,10 +322,11 @@ mod tests {
             agreement: Some(Agreement::Disagrees),
             ..part("zones", samples::refused(&[("full", &[0])]))
         };
-        metrics.record((CallOutcome::Ok, &shadow), &PodRef::default(), None);
+        metrics.record(CallOutcome::Ok, &shadow, &PodRef::default(), None);
         assert!(metrics.rejected.all().is_empty());
         metrics.record(
-            (CallOutcome::Ok, &part("zones", samples::refused(&[("full", &[0])]))),
+            CallOutcome::Ok,
+            &part("zones", samples::refused(&[("full", &[0])])),
             &PodRef::default(),
             None,
         );

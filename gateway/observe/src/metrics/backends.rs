@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use extender_gateway_core::PolicyVerb;
 use extender_gateway_record::OnFailure;
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 
 use super::{
     Metrics,
     backend::{BackendMetrics, BackendVerbMetrics},
-    page::Page,
+    page::{Page, families},
 };
 
 /// The metrics of each backend, by its name.
@@ -39,9 +40,7 @@ impl Backends {
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         // A copy, so that recording a call does not wait for the page.
         let all = Snapshot(self.0.lock().clone());
-        all.write_calls(page)?;
-        all.write_nodes(page)?;
-        all.write_answers(page)
+        all.write(page)
     }
 }
 
@@ -49,124 +48,66 @@ impl Backends {
 struct Snapshot(BTreeMap<String, Arc<BackendMetrics>>);
 
 impl Snapshot {
-    fn write_calls(&self, page: &mut Page<'_>) -> fmt::Result {
-        page.family(
-            "extender_gateway_backend_calls_total",
-            "Calls to backends",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.calls.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_call_duration_seconds",
-            "Duration of calls to backends",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.duration.series())),
-        )?;
-        let failures = self.verbs().flat_map(|(labels, metrics)| {
-            metrics.failures.all().into_iter().map(move |((kind, policy), count)| {
-                let policy = policy.map_or("none", OnFailure::as_str);
-                ((labels, [("kind", kind.as_str()), ("policy", policy)]), count)
-            })
-        });
-        page.family(
-            "extender_gateway_backend_failures_total",
-            "Failed calls to backends, by cause and applied failure policy",
-            failures,
-        )
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        families! { page;
+            "extender_gateway_backend_calls_total", "Calls to backends"
+                => self.counters(|verb| &verb.calls);
+            "extender_gateway_backend_call_duration_seconds", "Duration of calls to backends"
+                => self.verbs().map(|(labels, verb)| (labels, verb.duration.series()));
+            "extender_gateway_backend_failures_total", "Failed calls to backends, by cause and applied failure policy"
+                => self.verbs().flat_map(|(labels, verb)| verb.failures.all().into_iter().map(move |((kind, policy), count)| {
+                    let policy = policy.map_or("none", OnFailure::as_str);
+                    ((labels, [("kind", kind.as_str()), ("policy", policy)]), count)
+                }));
+            "extender_gateway_backend_asked_nodes_total", "Nodes sent to backends"
+                => self.counters(|verb| &verb.asked);
+            "extender_gateway_backend_known_nodes_total", "Nodes not sent to backends because the answer was cached or prefetched"
+                => self.verbs().flat_map(|(labels, verb)| {
+                    let sources = [("early", &verb.prefetched), ("remembered", &verb.remembered)];
+                    sources.map(|(source, nodes)| ((labels, [("source", source)]), nodes.clone()))
+                });
+            "extender_gateway_backend_changed_nodes_total", "Nodes changed by hooks"
+                => self.labeled(PolicyVerb::is_hook).map(|(labels, hook)| (labels, hook.changed.clone()));
+            "extender_gateway_backend_rejected_nodes_total", "Nodes rejected by backends, without those in shadow mode"
+                => self.backends().flat_map(|(labels, backend)| {
+                    let reasons = backend.rejected.all().into_iter();
+                    reasons.map(move |(reason, nodes)| ((labels, [("reason", reason)]), nodes))
+                });
+            "extender_gateway_backend_rejected_ratio", "Share of nodes that a backend rejected in a filter call"
+                => self.backends_with(PolicyVerb::Filter).map(|(labels, backend)| (labels, backend.rejected_ratio.clone()));
+            "extender_gateway_backend_clamped_scores_total", "Raw scores outside the backend's declared range"
+                => self.backends_with(PolicyVerb::Score).map(|(labels, backend)| (labels, backend.clamped.clone()));
+            "extender_gateway_backend_shadow_answers_total", "Answers of backends in shadow mode, by agreement with the decision"
+                => self.verbs().flat_map(|(labels, verb)| {
+                    let answers = verb.shadow.all().into_iter();
+                    answers.map(move |(agreement, count)| ((labels, [("outcome", agreement.as_str())]), count))
+                });
+            "extender_gateway_backend_memory_disagreements_total", "Cached answers that a repeated call contradicted"
+                => self.counters(|verb| &verb.disagreements);
+            "extender_gateway_backend_circuit_openings_total", "Times that a circuit breaker opened, so that calls failed at once"
+                => self.counters(|verb| &verb.circuit_openings);
+            "extender_gateway_backend_retries_total", "Calls that a backend had not processed and that were tried again at another address"
+                => self.counters(|verb| &verb.retries);
+            "extender_gateway_backend_outages_total", "Times that the connection to a backend was lost, or could not be made at first"
+                => self.backends().map(|(labels, backend)| (labels, backend.outages.clone()));
+            "extender_gateway_backend_table_misses_total", "Calls in which a backend did not hold the named nodes, so they were sent inline"
+                => self.backends().map(|(labels, backend)| (labels, backend.table_misses.clone()));
+            "extender_gateway_backend_sent_bytes_total", "Bytes sent to backends in calls"
+                => self.counters(|verb| &verb.sent);
+            "extender_gateway_backend_received_bytes_total", "Bytes received from backends in calls"
+                => self.counters(|verb| &verb.received);
+        }
     }
 
-    fn write_nodes(&self, page: &mut Page<'_>) -> fmt::Result {
-        page.family(
-            "extender_gateway_backend_asked_nodes_total",
-            "Nodes sent to backends",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.asked.clone())),
-        )?;
-        let known = self.verbs().flat_map(|(labels, metrics)| {
-            let sources = [("early", &metrics.prefetched), ("remembered", &metrics.remembered)];
-            sources.map(|(source, nodes)| ((labels, [("source", source)]), nodes.clone()))
-        });
-        page.family(
-            "extender_gateway_backend_known_nodes_total",
-            "Nodes not sent to backends because the answer was cached or prefetched",
-            known,
-        )?;
-        page.family(
-            "extender_gateway_backend_changed_nodes_total",
-            "Nodes changed by hooks",
-            self.hooks().map(|(labels, metrics)| (labels, metrics.changed.clone())),
-        )?;
-        let rejected = self.backends().flat_map(|(labels, metrics)| {
-            let reasons = metrics.rejected.all().into_iter();
-            reasons.map(move |(reason, nodes)| ((labels, [("reason", reason)]), nodes))
-        });
-        page.family(
-            "extender_gateway_backend_rejected_nodes_total",
-            "Nodes rejected by backends, without those in shadow mode",
-            rejected,
-        )?;
-        page.family(
-            "extender_gateway_backend_rejected_ratio",
-            "Share of nodes that a backend rejected in a filter call",
-            self.backends_with(PolicyVerb::Filter)
-                .map(|(labels, metrics)| (labels, metrics.rejected_ratio.clone())),
-        )
+    /// A counter of each backend and verb.
+    fn counters(
+        &self,
+        counter: fn(&BackendVerbMetrics) -> &Counter,
+    ) -> impl Iterator<Item = ([(&str, &str); 2], Counter)> {
+        self.verbs().map(move |(labels, verb)| (labels, counter(verb).clone()))
     }
 
-    /// The labels and metrics of each backend and hook.
-    fn hooks(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
-        self.labeled(PolicyVerb::is_hook)
-    }
-
-    fn write_answers(&self, page: &mut Page<'_>) -> fmt::Result {
-        page.family(
-            "extender_gateway_backend_clamped_scores_total",
-            "Raw scores outside the backend's declared range",
-            self.backends_with(PolicyVerb::Score).map(|(labels, metrics)| (labels, metrics.clamped.clone())),
-        )?;
-        let shadow = self.verbs().flat_map(|(labels, metrics)| {
-            let answers = metrics.shadow.all().into_iter();
-            answers.map(move |(agreement, count)| ((labels, [("outcome", agreement.as_str())]), count))
-        });
-        page.family(
-            "extender_gateway_backend_shadow_answers_total",
-            "Answers of backends in shadow mode, by agreement with the decision",
-            shadow,
-        )?;
-        page.family(
-            "extender_gateway_backend_memory_disagreements_total",
-            "Cached answers that a repeated call contradicted",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.disagreements.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_circuit_openings_total",
-            "Times that a circuit breaker opened, so that calls failed at once",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.circuit_openings.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_retries_total",
-            "Calls that a backend had not processed and that were tried again at another address",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.retries.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_outages_total",
-            "Times that the connection to a backend was lost, or could not be made at first",
-            self.backends().map(|(labels, metrics)| (labels, metrics.outages.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_table_misses_total",
-            "Calls in which a backend did not hold the named nodes, so they were sent inline",
-            self.backends().map(|(labels, metrics)| (labels, metrics.table_misses.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_sent_bytes_total",
-            "Bytes sent to backends in calls",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.sent.clone())),
-        )?;
-        page.family(
-            "extender_gateway_backend_received_bytes_total",
-            "Bytes received from backends in calls",
-            self.verbs().map(|(labels, metrics)| (labels, metrics.received.clone())),
-        )
-    }
-
+    /// The labels and metrics of each backend.
     /// The labels and metrics of each backend.
     fn backends(&self) -> impl Iterator<Item = ([(&str, &str); 1], &BackendMetrics)> {
         self.0.iter().map(|(name, metrics)| ([("backend", name.as_str())], &**metrics))

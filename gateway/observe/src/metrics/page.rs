@@ -8,6 +8,16 @@ use prometheus_client::{
     registry::Unit,
 };
 
+/// Writes families one after the other: the name, the help text, and the series with their label values.
+macro_rules! families {
+    ($page:expr; $($name:literal, $help:literal => $series:expr;)*) => {{
+        $($page.family($name, $help, $series)?;)*
+        Ok(())
+    }};
+}
+
+pub(super) use families;
+
 /// The page that a scrape reads. Names are written as they are exposed: dashboards and alerts depend on them.
 #[derive(Debug)]
 pub(super) struct Page<'a>(pub(super) DescriptorEncoder<'a>);

@@ -6,7 +6,10 @@ use extender_gateway_core::PolicyVerb;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::ConstGauge};
 
-use super::{page::Page, series::LabeledCounts};
+use super::{
+    page::{Page, families},
+    series::LabeledCounts,
+};
 
 /// Metrics without labels: the field, the name on the page, and the help text, which also documents the field.
 macro_rules! unlabeled {
@@ -27,16 +30,16 @@ macro_rules! unlabeled {
             pub overrides: Source<Vec<([String; 2], f64)>>,
             /// The backends with a limit of rejections, and whether each is over it.
             pub reject_limits: Source<Vec<(String, bool)>>,
-            /// By cause.
-            pub(super) tls_handshake_failures: LabeledCounts<&'static str>,
-            /// By outcome.
-            pub(super) requeued_pods: LabeledCounts<&'static str>,
-            /// By outcome.
-            pub(super) configuration_reloads: LabeledCounts<&'static str>,
-            /// By address and cause.
-            pub(super) dropped_connections: LabeledCounts<(&'static str, &'static str)>,
-            /// By address and cause.
-            pub(super) unauthorized_requests: LabeledCounts<(&'static str, &'static str)>,
+            /// By cause, a fixed word.
+            pub tls_handshake_failures: LabeledCounts<[&'static str; 1]>,
+            /// By outcome, a fixed word.
+            pub requeued_pods: LabeledCounts<[&'static str; 1]>,
+            /// By outcome: `ok` or `refused`.
+            pub configuration_reloads: LabeledCounts<[&'static str; 1]>,
+            /// By address and cause, both fixed words.
+            pub dropped_connections: LabeledCounts<[&'static str; 2]>,
+            /// By address and cause, both fixed words.
+            pub unauthorized_requests: LabeledCounts<[&'static str; 2]>,
         }
 
         impl ProcessMetrics {
@@ -150,141 +153,68 @@ pub struct BackendState {
 impl ProcessMetrics {
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         self.write_counters(page)?;
-        let dropped = self.dropped_connections.all().into_iter();
-        page.family(
-            "extender_gateway_dropped_connections_total",
-            "Connections rejected, or closed to make room or because they sent no request",
-            dropped.map(|((address, cause), count)| ([("address", address), ("cause", cause)], count)),
-        )?;
-        let unauthorized = self.unauthorized_requests.all().into_iter();
-        page.family(
-            "extender_gateway_unauthorized_requests_total",
-            "Requests at the metrics and the admin address that were refused",
-            unauthorized.map(|((address, cause), count)| ([("address", address), ("cause", cause)], count)),
-        )?;
-        let reloads = self.configuration_reloads.all().into_iter();
-        page.family(
-            "extender_gateway_configuration_reloads_total",
-            "Configuration reloads, by outcome",
-            reloads.map(|(outcome, count)| ([("outcome", outcome)], count)),
-        )?;
-        page.family(
-            "extender_gateway_build_info",
-            "Build information; always 1",
-            [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
-        )?;
-        let requeued = self.requeued_pods.all().into_iter();
-        page.family(
-            "extender_gateway_requeued_pods_total",
-            "Pods updated so that kube-scheduler tries them again, by outcome",
-            requeued.map(|(outcome, count)| ([("outcome", outcome)], count)),
-        )?;
-        let failures = self.tls_handshake_failures.all().into_iter();
-        page.family(
-            "extender_gateway_tls_handshake_failures_total",
-            "Failed TLS handshakes of callers, by cause",
-            failures.map(|(cause, count)| ([("cause", cause)], count)),
-        )?;
-        let certificates = self.certificates.read().unwrap_or_default().into_iter();
-        page.family(
-            "extender_gateway_certificate_expiry_timestamp_seconds",
-            "Unix time at which the certificates of a file cease to be valid",
-            certificates
-                .map(|([field, file], ends)| ([("field", field), ("file", file)], ConstGauge::new(ends))),
-        )?;
-        self.write_modes(page)?;
+        self.write_labeled(page)?;
         self.write_backends(page)?;
         self.write_gauges(page)
     }
 
-    fn write_modes(&self, page: &mut Page<'_>) -> fmt::Result {
-        let overrides = self.overrides.read().unwrap_or_default().into_iter();
-        page.family(
-            "extender_gateway_backend_override_end_timestamp_seconds",
-            "Unix time until which a backend has this mode in place of the configured one",
-            overrides.map(|([backend, mode], ends)| {
-                ([("backend", backend), ("mode", mode)], ConstGauge::new(ends))
-            }),
-        )?;
-        let limits = self.reject_limits.read().unwrap_or_default().into_iter();
-        page.family(
-            "extender_gateway_backend_reject_share_exceeded",
-            "1 while a backend rejects more nodes than its maxRejectShare, 0 otherwise",
-            limits.map(|(backend, is_over)| ([("backend", backend)], ConstGauge::new(i64::from(is_over)))),
-        )
+    fn write_labeled(&self, page: &mut Page<'_>) -> fmt::Result {
+        families! { page;
+            "extender_gateway_dropped_connections_total", "Connections rejected, or closed to make room or because they sent no request"
+                => self.dropped_connections.series(["address", "cause"]);
+            "extender_gateway_unauthorized_requests_total", "Requests at the metrics and the admin address that were refused"
+                => self.unauthorized_requests.series(["address", "cause"]);
+            "extender_gateway_configuration_reloads_total", "Configuration reloads, by outcome"
+                => self.configuration_reloads.series(["outcome"]);
+            "extender_gateway_build_info", "Build information; always 1"
+                => [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))];
+            "extender_gateway_requeued_pods_total", "Pods updated so that kube-scheduler tries them again, by outcome"
+                => self.requeued_pods.series(["outcome"]);
+            "extender_gateway_tls_handshake_failures_total", "Failed TLS handshakes of callers, by cause"
+                => self.tls_handshake_failures.series(["cause"]);
+            "extender_gateway_certificate_expiry_timestamp_seconds", "Unix time at which the certificates of a file cease to be valid"
+                => self.certificates.read().unwrap_or_default().into_iter().map(|([field, file], ends)| {
+                    ([("field", field), ("file", file)], ConstGauge::new(ends))
+                });
+            "extender_gateway_backend_override_end_timestamp_seconds", "Unix time until which a backend has this mode in place of the configured one"
+                => self.overrides.read().unwrap_or_default().into_iter().map(|([backend, mode], ends)| {
+                    ([("backend", backend), ("mode", mode)], ConstGauge::new(ends))
+                });
+            "extender_gateway_backend_reject_share_exceeded", "1 while a backend rejects more nodes than its maxRejectShare, 0 otherwise"
+                => self.reject_limits.read().unwrap_or_default().into_iter().map(|(backend, is_over)| {
+                    ([("backend", backend)], ConstGauge::new(i64::from(is_over)))
+                });
+        }
     }
 
     fn write_backends(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = self.backends.read().unwrap_or_default();
         let states = || all.iter().map(|(name, state)| ([("backend", name.as_str())], state));
-        page.family(
-            "extender_gateway_backend_connected",
-            "1 if the backend is connected and its handshake succeeded, 0 otherwise",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.connected.is_some())))),
-        )?;
-        let connected =
-            states().filter_map(|(labels, state)| Some((labels, ConstGauge::new(state.connected?))));
-        page.family(
-            "extender_gateway_backend_connected_timestamp_seconds",
-            "Unix time since which the backend is connected without an outage",
-            connected,
-        )?;
-        page.family(
-            "extender_gateway_backend_connected_addresses",
-            "Addresses of the backend that are connected and whose handshakes succeeded",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.addresses)))),
-        )?;
-        page.family(
-            "extender_gateway_backend_configuration_rejected",
-            "1 while the backend does not use a configuration of its own, such as a rule file, 0 otherwise",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.rejects_configuration)))),
-        )?;
-        let circuits = all.iter().flat_map(|(name, state)| {
-            state.open_circuits.iter().map(move |(verb, open)| {
-                let labels = [("backend", name.as_str()), ("verb", verb.name())];
-                (labels, ConstGauge::new(i64::from(*open)))
-            })
-        });
-        page.family(
-            "extender_gateway_backend_open_circuits",
-            "Open circuit breakers: the addresses of the backend that are not called for the verb",
-            circuits,
-        )?;
-        page.family(
-            "extender_gateway_backend_waiting_calls",
-            "Calls that wait because the backend has as many in progress as it may have",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_calls)))),
-        )?;
-        page.family(
-            "extender_gateway_backend_waiting_pods",
-            "Pods that wait because the backend rejected or failed them",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_pods)))),
-        )?;
-        page.family(
-            "extender_gateway_backend_waiting_workloads",
-            "Workloads of these pods: their controllers, and those without one",
-            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_workloads)))),
-        )?;
-        page.family(
-            "extender_gateway_backend_oldest_waiting_pod_seconds",
-            "How long the oldest of these pods has waited; 0 if there are none",
-            states().map(|(labels, state)| (labels, ConstGauge::new(state.oldest_waiting_pod))),
-        )
-    }
-
-    /// Counts a failed TLS handshake; the cause is a fixed word.
-    pub fn tls_handshake_failed(&self, cause: &'static str) {
-        self.tls_handshake_failures.add(cause, 1);
-    }
-
-    /// The number of pods that were updated so that kube-scheduler tries them again.
-    pub fn requeued_pods(&self) -> u64 {
-        self.requeued_pods.sum(|outcome| outcome == "ok")
-    }
-
-    /// Counts a pod that was updated so that kube-scheduler tries it again, or could not be. `outcome` is a fixed word.
-    pub fn requeued(&self, outcome: &'static str) {
-        self.requeued_pods.add(outcome, 1);
+        let gauges = |value: fn(&BackendState) -> i64| {
+            states().map(move |(labels, state)| (labels, ConstGauge::new(value(state))))
+        };
+        families! { page;
+            "extender_gateway_backend_connected", "1 if the backend is connected and its handshake succeeded, 0 otherwise"
+                => gauges(|it| it.connected.is_some().into());
+            "extender_gateway_backend_connected_timestamp_seconds", "Unix time since which the backend is connected without an outage"
+                => states().filter_map(|(labels, it)| Some((labels, ConstGauge::new(it.connected?))));
+            "extender_gateway_backend_connected_addresses", "Addresses of the backend that are connected and whose handshakes succeeded"
+                => gauges(|it| it.addresses.into());
+            "extender_gateway_backend_configuration_rejected", "1 while the backend does not use a configuration of its own, such as a rule file, 0 otherwise"
+                => gauges(|it| it.rejects_configuration.into());
+            "extender_gateway_backend_open_circuits", "Open circuit breakers: the addresses of the backend that are not called for the verb"
+                => all.iter().flat_map(|(name, state)| state.open_circuits.iter().map(move |(verb, open)| {
+                    ([("backend", name.as_str()), ("verb", verb.name())], ConstGauge::new(i64::from(*open)))
+                }));
+            "extender_gateway_backend_waiting_calls", "Calls that wait because the backend has as many in progress as it may have"
+                => gauges(|it| it.waiting_calls.into());
+            "extender_gateway_backend_waiting_pods", "Pods that wait because the backend rejected or failed them"
+                => gauges(|it| it.waiting_pods.into());
+            "extender_gateway_backend_waiting_workloads", "Workloads of these pods: their controllers, and those without one"
+                => gauges(|it| it.waiting_workloads.into());
+            "extender_gateway_backend_oldest_waiting_pod_seconds", "How long the oldest of these pods has waited; 0 if there are none"
+                => states().map(|(labels, it)| (labels, ConstGauge::new(it.oldest_waiting_pod)));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kinds of series that several metrics use.
 
 use std::{
+    array,
     borrow::Cow,
     cmp::Reverse,
     collections::{BTreeMap, VecDeque},
@@ -8,6 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use extender_gateway_api::{FailureCount, MinuteStatus};
 use extender_gateway_core::reason;
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -29,7 +31,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// Counts by a small number of label values, in the order of their first use. Only a new value allocates.
 #[derive(Debug)]
-pub(super) struct LabeledCounts<K>(Mutex<Vec<(K, u64)>>);
+pub struct LabeledCounts<K>(Mutex<Vec<(K, u64)>>);
 
 impl<K> Default for LabeledCounts<K> {
     fn default() -> Self {
@@ -38,7 +40,8 @@ impl<K> Default for LabeledCounts<K> {
 }
 
 impl<K: Copy + Eq> LabeledCounts<K> {
-    pub(super) fn add(&self, key: K, more: u64) {
+    /// Adds to the count of these label values.
+    pub fn add(&self, key: K, more: u64) {
         let mut counts = self.0.lock();
         match counts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, count)) => *count += more,
@@ -52,8 +55,19 @@ impl<K: Copy + Eq> LabeledCounts<K> {
     }
 
     /// The sum of the counts of these label values.
-    pub(super) fn sum(&self, of: impl Fn(K) -> bool) -> u64 {
+    pub fn sum(&self, of: impl Fn(K) -> bool) -> u64 {
         self.0.lock().iter().filter(|(key, _)| of(*key)).map(|(_, count)| count).sum()
+    }
+}
+
+impl<const N: usize> LabeledCounts<[&'static str; N]> {
+    /// The series of a metric with these labels.
+    pub(super) fn series(
+        &self,
+        labels: [&'static str; N],
+    ) -> impl Iterator<Item = ([(&'static str, &'static str); N], ConstCounter<u64>)> {
+        let labeled = move |values: [_; N]| array::from_fn(|at| (labels[at], values[at]));
+        self.all().into_iter().map(move |(values, count)| (labeled(values), count))
     }
 }
 
@@ -150,39 +164,26 @@ struct RecentCall {
 }
 
 /// Summary of the latest calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecentSummary {
     /// The number of calls; at most 256.
     pub calls: u32,
-    /// The median duration; `None` if no call was sent.
-    pub median: Option<Duration>,
-    /// The 99th percentile of the duration.
-    pub p99: Option<Duration>,
-    /// The number of failed calls by cause, the most frequent first.
-    pub failures: Vec<(&'static str, u32)>,
+    /// The median duration in seconds; `None` if no call was sent.
+    pub median_seconds: Option<f64>,
+    /// The 99th percentile of the duration in seconds.
+    pub p99_seconds: Option<f64>,
+    /// The failed calls by cause, the most frequent first.
+    pub failures: Vec<FailureCount>,
     /// Whether the latest call failed.
     pub last_failed: bool,
     /// Those that ended in the last minute.
-    pub minute: MinuteSummary,
-}
-
-/// Summary of those of the latest 256 calls that ended in the last minute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MinuteSummary {
-    /// The number of calls.
-    pub calls: u32,
-    /// The number of failed calls.
-    pub failed: u32,
-    /// The number of calls that were sent.
-    pub sent: u32,
-    /// The 99th percentile of the duration; `None` if no call was sent.
-    pub p99: Option<Duration>,
+    pub minute: MinuteStatus,
 }
 
 impl RecentSummary {
     /// The number of failed calls.
     pub fn failed(&self) -> u32 {
-        self.failures.iter().map(|(_, calls)| calls).sum()
+        self.failures.iter().map(|count| count.calls).sum()
     }
 }
 
@@ -212,15 +213,15 @@ impl RecentCalls {
         let minute = sorted_durations(lately);
         Some(RecentSummary {
             calls: count(calls.len()),
-            median: percentile(&durations, 50),
-            p99: percentile(&durations, 99),
+            median_seconds: percentile(&durations, 50),
+            p99_seconds: percentile(&durations, 99),
             failures: failures(&calls),
             last_failed: last.failure.is_some(),
-            minute: MinuteSummary {
+            minute: MinuteStatus {
                 calls: count(lately.len()),
                 failed: count(lately.iter().filter(|call| call.failure.is_some()).count()),
                 sent: count(minute.len()),
-                p99: percentile(&minute, 99),
+                p99_seconds: percentile(&minute, 99),
             },
         })
     }
@@ -236,21 +237,21 @@ fn sorted_durations(calls: &[RecentCall]) -> Vec<Duration> {
     durations
 }
 
-/// The number of failed calls by cause, the most frequent first.
-fn failures(calls: &[RecentCall]) -> Vec<(&'static str, u32)> {
+fn failures(calls: &[RecentCall]) -> Vec<FailureCount> {
     let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
     for cause in calls.iter().filter_map(|call| call.failure) {
         *counts.entry(cause).or_default() += 1;
     }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, calls)| Reverse(*calls));
+    let counts = counts.into_iter().map(|(kind, calls)| FailureCount { kind: kind.to_owned(), calls });
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort_by_key(|count| Reverse(count.calls));
     counts
 }
 
-/// A percentile by the nearest rank.
-pub fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+/// A percentile by the nearest rank, in seconds.
+pub fn percentile(sorted: &[Duration], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.checked_sub(1)?).copied()
+    Some(sorted.get(rank.checked_sub(1)?)?.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -307,15 +308,17 @@ mod tests {
         recent.record(None, Some("late"));
         let expected = RecentSummary {
             calls: 103,
-            median: Some(millis(51)),
-            p99: Some(millis(100)),
-            failures: vec![("late", 2), ("status", 1)],
+            median_seconds: Some(0.051),
+            p99_seconds: Some(0.1),
+            failures: [("late", 2), ("status", 1)]
+                .map(|(kind, calls)| FailureCount { kind: kind.to_owned(), calls })
+                .into(),
             last_failed: true,
-            minute: MinuteSummary { calls: 101, failed: 1, sent: 100, p99: Some(millis(99)) },
+            minute: MinuteStatus { calls: 101, failed: 1, sent: 100, p99_seconds: Some(0.099) },
         };
         assert_eq!((recent.summary().unwrap().failed(), recent.summary()), (3, Some(expected.clone())));
         advance(MINUTE).await;
-        let minute = MinuteSummary { calls: 0, failed: 0, sent: 0, p99: None };
+        let minute = MinuteStatus::default();
         assert_eq!(recent.summary(), Some(RecentSummary { minute, ..expected }), "the rest stays");
     }
 
@@ -324,7 +327,10 @@ mod tests {
         let recent = RecentCalls::default();
         recent.record(None, Some("unreachable"));
         let summary = recent.summary().unwrap();
-        assert_eq!((summary.calls, summary.failed(), summary.median, summary.p99), (1, 1, None, None));
+        assert_eq!(
+            (summary.calls, summary.failed(), summary.median_seconds, summary.p99_seconds),
+            (1, 1, None, None)
+        );
     }
 
     #[tokio::test]
@@ -334,6 +340,6 @@ mod tests {
         (0..256).for_each(|_| recent.record(Some(millis(3)), None));
         let summary = recent.summary().unwrap();
         assert_eq!((summary.calls, summary.failures, summary.last_failed), (256, Vec::new(), false));
-        assert_eq!((summary.median, summary.p99), (Some(millis(3)), Some(millis(3))));
+        assert_eq!((summary.median_seconds, summary.p99_seconds), (Some(0.003), Some(0.003)));
     }
 }

@@ -13,26 +13,26 @@ impl Metrics {
         let verb = self.verb(Some(Verb::Filter));
         verb.begin();
         verb.answered(CallOutcome::Ok, millisecond, trace);
-        verb.nodes(3, 2);
-        verb.bytes(100, 50);
+        verb.count_nodes(3, 2);
+        verb.count_bytes(100, 50);
         let backend = self.backend("zones");
         backend.configure(&configured("zones"));
-        backend.rejected("in drain", 1);
-        backend.rejected_share(PolicyVerb::Filter, 1, 3);
+        backend.count_rejected("in drain", 1);
+        backend.record_share(PolicyVerb::Filter, 1, 3);
         let filter = &backend.verbs[PolicyVerb::Filter];
         filter.asked(3);
         filter.answered(millisecond, trace);
         filter.failed((FailureKind::Late, Some(OnFailure::Fail)), millisecond, trace);
         filter.not_sent((FailureKind::Unreachable, Some(OnFailure::Ignore)));
         filter.shadowed(Agreement::Agrees);
-        filter.bytes(10, 5);
+        filter.count_bytes(10, 5);
         backend.verbs[PolicyVerb::BeforeFilterNodes].asked(3);
-        self.reloaded("ok");
-        self.connections_dropped(("metrics", "evicted"), 1);
-        self.unauthorized(("admin", "no_token"));
         let process = self.process();
-        process.requeued("ok");
-        process.tls_handshake_failed("without_tls");
+        process.configuration_reloads.add(["ok"], 1);
+        process.dropped_connections.add(["metrics", "evicted"], 1);
+        process.unauthorized_requests.add(["admin", "no_token"], 1);
+        process.requeued_pods.add(["ok"], 1);
+        process.tls_handshake_failures.add(["without_tls"], 1);
         process.certificates.set(|| vec![(["a".to_owned(), "b".to_owned()], 1.0)]);
         process.overrides.set(|| vec![(["zones".to_owned(), "Shadow".to_owned()], 1.0)]);
         process.reject_limits.set(|| vec![("zones".to_owned(), true)]);
@@ -134,7 +134,7 @@ fn the_first_rejected_configuration_is_an_increase() {
     };
     of("ok", 0);
     of("refused", 0);
-    metrics.reloaded("refused");
+    metrics.process().configuration_reloads.add(["refused"], 1);
     of("refused", 1);
 }
 
@@ -152,8 +152,8 @@ fn a_verb_is_recorded_by_its_handle() {
         Duration::from_millis(2),
         Some([0xab; 16]),
     );
-    filter.nodes(420, 400);
-    filter.bytes(12_000, 800);
+    filter.count_nodes(420, 400);
+    filter.count_bytes(12_000, 800);
     for line in [
         r#"calls_in_flight{verb="filter"} 0"#,
         r#"calls_total{verb="filter",outcome="ok"} 1"#,
@@ -171,18 +171,18 @@ fn a_verb_is_recorded_by_its_handle() {
     }
     let exemplar = format!(r#"{{le="0.0032",verb="filter"}} 2 # {{trace_id="{}"}} 0.002 "#, "ab".repeat(16));
     assert!(metrics.text().contains(&exemplar));
-    let (recent, median) = (filter.recent().unwrap(), Some(Duration::from_micros(150)));
+    let (recent, median) = (filter.recent().unwrap(), Some(0.00015));
     assert_eq!((filter.calls(), filter.failures()), (2, 1));
-    assert_eq!((recent.calls, recent.failed(), recent.median), (2, 1, median));
+    assert_eq!((recent.calls, recent.failed(), recent.median_seconds), (2, 1, median));
 }
 
 #[test]
 fn a_backend_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
     let backend = metrics.backend("zones");
-    backend.rejected("in drain", 100);
-    backend.rejected_share(PolicyVerb::Filter, 100, 400);
-    backend.rejected_share(PolicyVerb::Filter, 0, 0);
+    backend.count_rejected("in drain", 100);
+    backend.record_share(PolicyVerb::Filter, 100, 400);
+    backend.record_share(PolicyVerb::Filter, 0, 0);
     backend.clamped.inc_by(7);
     let score = BackendSettings { filter: None, ..configured("zones") };
     backend.configure(&BackendSettings { preempt: None, bind: None, ..score });
@@ -194,7 +194,7 @@ fn a_backend_is_recorded_by_its_handle() {
     zones.not_sent((FailureKind::Unreachable, Some(OnFailure::Fail)));
     zones.prefetched.inc_by(3);
     zones.shadowed(Agreement::Disagrees);
-    zones.bytes(5_000, 90);
+    zones.count_bytes(5_000, 90);
     for line in [
         r#"backend_calls_total{backend="zones",verb="filter"} 2"#,
         r#"backend_asked_nodes_total{backend="zones",verb="filter"} 420"#,
@@ -230,7 +230,7 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
         let names = [format!("a{reload}"), format!("b{reload}")];
         for name in &names {
             let backend = metrics.backend(name);
-            backend.rejected("no", 1);
+            backend.count_rejected("no", 1);
             backend.verbs[PolicyVerb::Filter].not_sent((FailureKind::Reset, Some(OnFailure::Fail)));
         }
         metrics.retain_backends(&names.each_ref().map(String::as_str));
@@ -238,7 +238,7 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     let (old, one) = (metrics.backend("a99"), series(&metrics) - empty);
     metrics.retain_backends(&[]);
     assert_eq!(series(&metrics), empty, "the last two had {one}");
-    old.rejected("another reason", 1);
+    old.count_rejected("another reason", 1);
     old.verbs[PolicyVerb::Filter].asked(7);
     old.verbs[PolicyVerb::Filter].not_sent((FailureKind::Late, Some(OnFailure::Fail)));
     old.verbs[PolicyVerb::Filter].shadowed(Agreement::Agrees);
@@ -280,7 +280,7 @@ fn series_are_bounded_whatever_is_said() {
         let word: &'static str = format!("made up {number}").leak();
         metrics.verb(None).answered(CallOutcome::Ok, Duration::from_millis(number), None);
         metrics.backend("zones").verbs[PolicyVerb::Filter].asked(1);
-        metrics.backend("zones").rejected(word, 1);
+        metrics.backend("zones").count_rejected(word, 1);
     }
     has(&metrics, r#"calls_total{verb="none",outcome="ok"} 3000"#);
     has(&metrics, r#"backend_rejected_nodes_total{backend="zones",reason="other"} 2980"#);
@@ -319,7 +319,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
             verb.shadowed(opinion);
         }
     }
-    (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
+    (0..30).for_each(|number| backend.count_rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
     assert_eq!(series(&metrics) - empty, 342 + 3 * 75);
 }

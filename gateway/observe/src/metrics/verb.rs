@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
-    page::Page,
+    page::{Page, families},
     series::{Durations, LabeledCounts, RecentSummary, Trace},
 };
 
@@ -39,8 +39,6 @@ pub struct VerbMetrics {
     /// When the latest call was refused because of overload.
     last_refused: Mutex<Option<Timestamp>>,
 }
-
-type CounterField = fn(&VerbMetrics) -> &Counter;
 
 /// A call in progress, until this is dropped.
 #[derive(Debug)]
@@ -72,30 +70,24 @@ impl VerbSeries {
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        let outcomes = self.all().flat_map(|(verb, metrics)| {
-            let outcomes = metrics.outcomes.all().into_iter();
-            outcomes.map(move |(outcome, count)| ((verb, [("outcome", outcome)]), count))
-        });
-        page.family("extender_gateway_calls_total", "Calls received", outcomes)?;
-        page.family(
-            "extender_gateway_call_duration_seconds",
-            "Time from the request's headers to the end of the response",
-            self.all().map(|(verb, metrics)| (verb, metrics.duration.series())),
-        )?;
-        page.family(
-            "extender_gateway_calls_in_flight",
-            "Calls in progress",
-            self.all().map(|(verb, metrics)| (verb, metrics.in_flight.clone())),
-        )?;
-        let counters: [(_, _, CounterField); 4] = [
-            ("extender_gateway_offered_nodes_total", "Nodes in calls", |verb| &verb.offered),
-            ("extender_gateway_left_nodes_total", "Nodes left, or scored, in responses", |verb| &verb.left),
-            ("extender_gateway_request_bytes_total", "Bytes of request bodies", |verb| &verb.request),
-            ("extender_gateway_response_bytes_total", "Bytes of response bodies", |verb| &verb.response),
-        ];
-        counters.into_iter().try_for_each(|(name, help, counter)| {
-            page.family(name, help, self.all().map(|(verb, metrics)| (verb, counter(metrics).clone())))
-        })
+        let counters = |counter: fn(&VerbMetrics) -> &Counter| {
+            self.all().map(move |(labels, verb)| (labels, counter(verb).clone()))
+        };
+        families! { page;
+            "extender_gateway_calls_total", "Calls received"
+                => self.all().flat_map(|(labels, verb)| {
+                    let outcomes = verb.outcomes.all().into_iter();
+                    outcomes.map(move |(outcome, count)| ((labels, [("outcome", outcome)]), count))
+                });
+            "extender_gateway_call_duration_seconds", "Time from the request's headers to the end of the response"
+                => self.all().map(|(labels, verb)| (labels, verb.duration.series()));
+            "extender_gateway_calls_in_flight", "Calls in progress"
+                => self.all().map(|(labels, verb)| (labels, verb.in_flight.clone()));
+            "extender_gateway_offered_nodes_total", "Nodes in calls" => counters(|verb| &verb.offered);
+            "extender_gateway_left_nodes_total", "Nodes left, or scored, in responses" => counters(|verb| &verb.left);
+            "extender_gateway_request_bytes_total", "Bytes of request bodies" => counters(|verb| &verb.request);
+            "extender_gateway_response_bytes_total", "Bytes of response bodies" => counters(|verb| &verb.response);
+        }
     }
 }
 
@@ -110,12 +102,12 @@ impl VerbMetrics {
     /// Records a call that has ended.
     pub fn record(&self, http_call: &HttpCall, trace: Option<Trace>) {
         self.answered(http_call.outcome, http_call.took, trace);
-        self.bytes(http_call.request_bytes, http_call.response_bytes);
+        self.count_bytes(http_call.request_bytes, http_call.response_bytes);
         let record = http_call.record.as_ref();
         let nodes = record.map_or(0, |record| record.nodes.count());
         let left =
             record.map_or(0, |record| record.left.map_or_else(|| scored(record), |left| left as usize));
-        self.nodes(nodes as usize, left);
+        self.count_nodes(nodes as usize, left);
         let time = record.map_or_else(Timestamp::now, |record| timestamp(record.time));
         if http_call.outcome == CallOutcome::Overload {
             *self.last_refused.lock() = Some(time);
@@ -135,13 +127,13 @@ impl VerbMetrics {
     }
 
     /// Records the number of nodes in a call, and how many were left or scored.
-    pub fn nodes(&self, offered: usize, left: usize) {
+    pub fn count_nodes(&self, offered: usize, left: usize) {
         self.offered.inc_by(offered as u64);
         self.left.inc_by(left as u64);
     }
 
     /// Records the body sizes of a request and its response.
-    pub fn bytes(&self, request: usize, response: usize) {
+    pub fn count_bytes(&self, request: usize, response: usize) {
         self.request.inc_by(request as u64);
         self.response.inc_by(response as u64);
     }

@@ -24,7 +24,8 @@ use crate::node_form;
 pub(super) fn span(
     http_call: &HttpCall,
     record: &CallRecord,
-    (context, request): (TraceContext, SpanId),
+    context: TraceContext,
+    request: SpanId,
     previous: Option<TraceContext>,
 ) -> Span {
     let previous = previous.map(|span| link(span, "previous call"));

@@ -17,7 +17,8 @@ use super::{decision, names};
 /// The spans of the requests to a backend in one attempt. A request that could not be sent has a span with the error.
 pub(super) fn spans(
     record: &CallRecord,
-    (part, attempt): (&BackendOutcome, &BackendAttempt),
+    part: &BackendOutcome,
+    attempt: &BackendAttempt,
     decision: TraceContext,
 ) -> impl Iterator<Item = Span> {
     let (verb, rpcs) = (part.verb, attempt.rpcs.all());

@@ -390,7 +390,7 @@ async fn waiting_pods_are_listed_by_workload_and_reason() {
     let groups = waiting.groups();
     let seen: Vec<_> = groups.iter().map(|it| (&*it.workload, &*it.reason, it.pods, it.untried)).collect();
     assert_eq!(seen, [("ReplicaSet shop/web", "zones: full", 2, 2), ("pod shop/job", "zones: full", 1, 1)]);
-    assert_eq!((groups[0].oldest, groups[0].pod.1.as_str()), (SECOND * 3, "web-0"));
+    assert_eq!((groups[0].oldest_seconds, groups[0].pod.as_str()), (3, "web-0"));
 }
 
 #[tokio::test(start_paused = true)]

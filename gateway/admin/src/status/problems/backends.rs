@@ -12,7 +12,7 @@ use extender_gateway_settings::{
     BackendSettings, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy,
 };
 
-use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::wait, problem, seconds_since};
+use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::wait, problem, seconds_since, warning};
 
 use crate::status::StatusSources;
 
@@ -30,7 +30,8 @@ const MAX_REJECTION_AGE: i64 = 20;
 fn of_backend(
     backend: &BackendStatus,
     settings: &BackendSettings,
-    (config, sources): (&Config, &StatusSources),
+    config: &Config,
+    sources: &StatusSources,
 ) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
@@ -42,8 +43,12 @@ fn of_backend(
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = format!("{}; {}", remedy::of_failure(&what), way_out(backend));
-        let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
-        problems.push(Problem { impact, ..problem((worst(settings), "backend-down"), &about, what, remedy) });
+        let down = problem(worst(settings), "backend-down", &about, what, remedy);
+        problems.push(if impacts.is_empty() {
+            down
+        } else {
+            down.with_impact(with_waiting(impacts.join("; "), backend))
+        });
     }
     problems.extend(unresolved(&about, backend));
     problems.extend(backend.rejected_configuration.as_ref().map(|why| rejected_configuration(&about, why)));
@@ -63,7 +68,7 @@ fn of_backend(
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
         let remedy =
             "change its rules less often, and let all of its replicas have the same version and rules";
-        problems.push(problem((Severity::Warning, "backend-changes-too-often"), &about, what, remedy));
+        problems.push(warning("backend-changes-too-often", &about, what, remedy));
     }
     for verb in &backend.verbs {
         problems.extend(of_verb(&about, backend, verb, settings));
@@ -75,12 +80,13 @@ fn of_backend(
 pub(super) fn of(
     backend: &BackendStatus,
     config: &Config,
-    (sources, waiting): (&StatusSources, &WaitingPods),
+    sources: &StatusSources,
+    waiting: &WaitingPods,
 ) -> Vec<Problem> {
     let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
     let in_effect = settings.map(|settings| in_effect(backend, settings));
     let mut problems: Vec<_> =
-        in_effect.iter().flat_map(|settings| of_backend(backend, settings, (config, sources))).collect();
+        in_effect.iter().flat_map(|settings| of_backend(backend, settings, config, sources)).collect();
     let namespace = settings.and_then(|settings| config.locked_out(settings, &sources.exempt));
     let own_pod = namespace.and_then(|namespace| waiting.held_in(&backend.name, namespace));
     if let (Some(settings), Some(namespace)) = (settings, namespace) {
@@ -100,9 +106,9 @@ pub(super) fn of(
 /// A rule file, or the like, that the backend does not use.
 fn rejected_configuration(about: &str, why: &str) -> Problem {
     let what = format!("it does not use its own configuration: {why}");
-    let impact = Some("what it used before still decides; after a restart it may not start".to_owned());
+    let impact = "what it used before still decides; after a restart it may not start";
     let remedy = "correct what the message names; the policy reads it again by itself";
-    Problem { impact, ..problem((Severity::Warning, "rules-rejected"), about, what, remedy) }
+    warning("rules-rejected", about, what, remedy).with_impact(impact)
 }
 
 /// A host whose last known addresses are used.
@@ -119,9 +125,8 @@ fn unresolved(about: &str, backend: &BackendStatus) -> Option<Problem> {
     };
     let remedy =
         "check that the Service or DNS record in its url exists, and that DNS works where the gateway runs";
-    let impact = Some(impact.to_owned());
-    let entry = (Severity::Warning, "host-not-resolved");
-    (*seconds >= MIN_UNRESOLVED).then(|| Problem { impact, ..problem(entry, about, what, remedy) })
+    (*seconds >= MIN_UNRESOLVED)
+        .then(|| warning("host-not-resolved", about, what, remedy).with_impact(impact))
 }
 
 /// A limit that many pods at once exceed, and all pods of a group, such as this one.
@@ -133,18 +138,15 @@ fn inexact_limit(about: &str, group: Option<GroupKey>) -> Problem {
         }
         None => dozens.to_owned(),
     };
-    let entry = (Severity::Warning, "limits-not-exact");
-    Problem { impact: Some(impact), ..problem(entry, about, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY) }
+    warning("limits-not-exact", about, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY).with_impact(impact)
 }
 
 /// kube-scheduler calls no extender when a group preempts.
 fn preempting_group(about: &str, GroupKey { namespace, name }: &GroupKey) -> Problem {
     let what = format!("it is not called when a pod group preempts, and {namespace}/{name} may preempt");
-    let impact = Some("the group can evict pods that it protects".to_owned());
     let remedy =
         "forbid groups that preempt with deploy/kube-scheduler/no-preempting-groups.yaml (docs/limits.md)";
-    let entry = (Severity::Warning, "group-preempts");
-    Problem { impact, ..problem(entry, about, what, remedy) }
+    warning("group-preempts", about, what, remedy).with_impact("the group can evict pods that it protects")
 }
 
 /// The settings with the mode that replaces the configured one.
@@ -173,8 +175,7 @@ fn locked_out(settings: &BackendSettings, namespace: &str, own_pod: Option<&str>
             "none yet; if all its pods are gone, they cannot be scheduled",
         ),
     };
-    let impact = Some(impact.to_owned());
-    Problem { impact, ..problem((severity, "backend-locks-itself-out"), &about, what, remedy) }
+    problem(severity, "backend-locks-itself-out", &about, what, remedy).with_impact(impact)
 }
 
 fn of_verb(
@@ -186,7 +187,7 @@ fn of_verb(
     let name = &verb.verb;
     let Some(known_verb) = PolicyVerb::named(name) else { return Vec::new() };
     let ends_calls = settings.can_fail_calls(known_verb) && settings.mode == Mode::Enforce;
-    let impact = Some(with_waiting(impact(settings, known_verb), backend));
+    let impact = with_waiting(impact(settings, known_verb), backend);
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
@@ -194,38 +195,27 @@ fn of_verb(
             "change what the sentence names, or use a version of the policy that fits; {}",
             way_out(backend)
         );
-        problem((worst, "backend-unsuitable"), about, what, remedy)
+        problem(worst, "backend-unsuitable", about, what, remedy).with_impact(impact.as_str())
     });
+    let outweighs = verb.unscaled_scores.as_ref();
+    let outweighs =
+        outweighs.map(|what| warning("scores-outweigh", about, what.as_str(), UnscaledScores::REMEDY));
     // Without a connection all calls fail, and that is one problem.
     let failing = failing(about, backend, verb, worst).filter(|_| backend.connected);
-    // Calls that are late are a problem of their own.
-    let slow = slow(about, verb, settings.timeouts()[known_verb]).filter(|_| verb.minute.failed == 0);
     let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
-        _ if verb.minute.failed < verb.minute.calls => {
-            let of_some = impact.as_ref().map(|impact| format!("for the calls that fail: {impact}"));
-            let tried_again = || {
-                let policy = settings.failure_policy(known_verb);
-                with_waiting(
-                    format!("{name} {policy}: the pods of the calls that failed are tried again"),
-                    backend,
-                )
-            };
-            Problem { impact: if ends_calls { Some(tried_again()) } else { of_some }, ..problem }
+        _ if verb.minute.failed >= verb.minute.calls => problem.with_impact(impact.as_str()),
+        _ if ends_calls => {
+            let policy = settings.failure_policy(known_verb);
+            let tried_again = format!("{name} {policy}: the pods of the calls that failed are tried again");
+            problem.with_impact(with_waiting(tried_again, backend))
         }
-        _ => Problem { impact: impact.clone(), ..problem },
+        _ => problem.with_impact(format!("for the calls that fail: {impact}")),
     });
-    let unsuitable = unsuitable.map(|problem| Problem { impact: impact.clone(), ..problem });
-    let outweighs = verb.unscaled_scores.as_ref().map(|what| {
-        problem((Severity::Warning, "scores-outweigh"), about, what.clone(), UnscaledScores::REMEDY)
-    });
-    unsuitable
-        .into_iter()
-        .chain(outweighs)
-        .chain(failing)
-        .chain(slow)
-        .chain(rejects_all(about, (backend, verb), settings))
-        .collect()
+    // Calls that are late are a problem of their own.
+    let slow = slow(about, verb, settings.timeouts()[known_verb]).filter(|_| verb.minute.failed == 0);
+    let rejects_all = rejects_all(about, backend, verb, settings);
+    [unsuitable, outweighs, failing, slow, rejects_all].into_iter().flatten().collect()
 }
 
 /// Failed calls: an error while the latest one failed and many do, and a warning while some do; then history.
@@ -256,13 +246,13 @@ fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Seve
     let last = &last.message;
     if severity != Severity::Recent {
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
-        return Some(problem((severity, "backend-fails"), about, what, remedy_of(backend, verb)));
+        return Some(problem(severity, "backend-fails", about, what, remedy_of(backend, verb)));
     }
     let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
     let remedy =
         if verb.last_failed { "nothing: it is connected again" } else { "nothing: calls succeed again" };
     let is_of_interest = !are_few || age < MAX_FEW_AGE;
-    is_of_interest.then(|| problem((severity, "backend-fails"), about, what, remedy))
+    is_of_interest.then(|| problem(severity, "backend-fails", about, what, remedy))
 }
 
 /// The remedy for the latest failure.
@@ -301,14 +291,13 @@ fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Pr
         p99 * 1e3,
         timeout.as_millis()
     );
-    is_slow.then(|| {
-        problem((Severity::Warning, "backend-slow"), about, what, "speed it up, or raise its timeout")
-    })
+    is_slow.then(|| warning("backend-slow", about, what, "speed it up, or raise its timeout"))
 }
 
 fn rejects_all(
     about: &str,
-    (backend, verb): (&BackendStatus, &BackendVerb),
+    backend: &BackendStatus,
+    verb: &BackendVerb,
     settings: &BackendSettings,
 ) -> Option<Problem> {
     let RejectsAll { since, last, decisions, pods, workload, reason } = verb.rejects_all.as_ref()?;
@@ -334,7 +323,7 @@ fn rejects_all(
     let waiting = backend.waiting.as_ref();
     if waiting.is_some_and(|it| it.changed_seconds.is_some() && it.untried == it.pods) {
         let remedy = "nothing: it has changed since, and the pods that wait have not been tried again yet";
-        return Some(problem((Severity::Recent, "backend-rejects-everything"), about, what, remedy));
+        return Some(problem(Severity::Recent, "backend-rejects-everything", about, what, remedy));
     }
     let reasons =
         "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules";
@@ -357,10 +346,8 @@ fn rejects_all(
     } else {
         remedy
     };
-    Some(Problem {
-        impact: Some(with_waiting(impact, backend)),
-        ..problem((severity, "backend-rejects-everything"), about, what, remedy)
-    })
+    let rejects = problem(severity, "backend-rejects-everything", about, what, remedy);
+    Some(rejects.with_impact(with_waiting(impact, backend)))
 }
 
 /// What it means for pods that a backend cannot be called for a verb.

@@ -11,12 +11,15 @@ use super::{backends::worst, problem};
 
 /// The problems of all files.
 pub(super) fn of(certificates: &Certificates, config: &Config) -> Vec<Problem> {
-    let ending = certificates.all().into_iter().filter_map(|it| certificate(it, config));
-    ending.chain(certificates.unusable().into_iter().map(unusable_certificate)).collect()
+    let ending =
+        certificates.all().into_iter().filter_map(|(file, validity)| certificate(file, &validity, config));
+    ending
+        .chain(certificates.unusable().into_iter().map(|(file, why)| unusable_certificate(file, why)))
+        .collect()
 }
 
 /// A file whose certificates are not valid, or not for long.
-fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -> Option<Problem> {
+fn certificate(file: CertificateFile, validity: &Validity, config: &Config) -> Option<Problem> {
     let now = Timestamp::now();
     let what = format!("{}: {}", file.path.display(), validity.problem(now)?);
     let ends_soon = validity.state(now) == ValidityState::EndsSoon;
@@ -45,11 +48,11 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
         None => file.field,
     };
     let remedy = "renew it; the changed file is read without a restart";
-    Some(Problem { impact: Some(impact), ..problem((severity, "certificate-expires"), &about, what, remedy) })
+    Some(problem(severity, "certificate-expires", &about, what, remedy).with_impact(impact))
 }
 
 /// A file that was replaced by one without usable certificates.
-fn unusable_certificate((file, unusable): (CertificateFile, Unusable)) -> Problem {
+fn unusable_certificate(file: CertificateFile, unusable: Unusable) -> Problem {
     let path = file.path.display();
     let (severity, what) = match unusable {
         Unusable::Unreadable(why) => (Severity::Warning, format!("{path}: {why}")),
@@ -65,8 +68,5 @@ fn unusable_certificate((file, unusable): (CertificateFile, Unusable)) -> Proble
         ),
     };
     let remedy = "replace it by a file with valid PEM certificates; it is read without a restart";
-    Problem {
-        impact: Some(impact.to_owned()),
-        ..problem((severity, "certificate-unusable"), &about, what, remedy)
-    }
+    problem(severity, "certificate-unusable", &about, what, remedy).with_impact(impact)
 }

@@ -5,7 +5,7 @@ use extender_gateway_api::{
 };
 use extender_gateway_object::text::{moment, share as percent};
 
-use super::{minutes_left, problem};
+use super::{minutes_left, problem, warning};
 
 /// One for each override.
 pub(super) fn of(status: &Status) -> impl Iterator<Item = Problem> {
@@ -33,8 +33,7 @@ fn overridden(it: &OverrideStatus) -> Problem {
         (Some(_), "Enforce") => (Severity::Warning, "its answers count for all pods that it matches"),
         (Some(_), _) => (Severity::Warning, "pods can be placed where it would not allow it"),
     };
-    let impact = Some(impact.to_owned());
-    Problem { impact, ..problem((severity, "mode-overridden"), &about, what, remedy) }
+    problem(severity, "mode-overridden", &about, what, remedy).with_impact(impact)
 }
 
 /// More rejections than `maxRejectShare`.
@@ -50,6 +49,5 @@ pub(super) fn excessive_rejections(backend: &BackendStatus) -> Option<Problem> {
         "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `extender-gateway backend {name} \
          shadow --for 30m --reason TEXT` keeps it running without effect"
     );
-    let entry = (Severity::Warning, "backend-rejects-too-many-nodes");
-    Some(problem(entry, &format!("backend {name}"), what, remedy))
+    Some(warning("backend-rejects-too-many-nodes", &format!("backend {name}"), what, remedy))
 }

@@ -1,10 +1,10 @@
 //! Objects of the cluster that cannot be read or are too large: each costs itself or its namespace.
 
-use extender_gateway_api::{Problem, Severity};
+use extender_gateway_api::Problem;
 use extender_gateway_cluster::unreadable::{ObjectName, UnreadableObject};
 use extender_gateway_object::text::clean;
 
-use super::problem;
+use super::warning;
 
 use crate::status::GatewayStatus;
 
@@ -54,8 +54,7 @@ fn unread(name: &ObjectName, object: &UnreadableObject) -> Problem {
         let command = format!("kubectl get {kind} {}{place} --output yaml --show-managed-fields", name.name);
         format!("look at it with `{}`, and correct or delete it", clean(&command))
     };
-    let severity = (Severity::Warning, "unreadable-object");
-    Problem { impact: Some(impact.to_owned()), ..problem(severity, &clean(&name.words()), what, remedy) }
+    warning("unreadable-object", &clean(&name.words()), what, remedy).with_impact(impact)
 }
 
 fn crowded(namespace: &str, pods: usize) -> Problem {
@@ -63,7 +62,6 @@ fn crowded(namespace: &str, pods: usize) -> Problem {
     let impact = "their requests count; binds read them from the apiserver, and backends get them as victims by UID alone";
     let remedy = "look for large pods, such as pods with much in env or annotations, and limit the pods of the namespace by a \
                   ResourceQuota";
-    let severity = (Severity::Warning, "namespace-too-large");
-    let about = format!("namespace {}", clean(namespace));
-    Problem { impact: Some(impact.to_owned()), ..problem(severity, &about, what, remedy) }
+    warning("namespace-too-large", &format!("namespace {}", clean(namespace)), what, remedy)
+        .with_impact(impact)
 }

@@ -29,9 +29,11 @@ pub(super) fn untried(status: &Status) -> Option<Problem> {
         "run `extender-gateway status --retry`: it makes kube-scheduler try all rejected pods now, by an annotation at a node, with your \
          own access; `requeue: PodCondition` does it by itself"
     };
-    let impact =
-        (!is_requeued).then(|| "kube-scheduler tries each of them again in 5.5 minutes at most".to_owned());
-    Some(Problem { impact, ..problem((severity, "pods-wait-for-an-event"), "waiting pods", what, remedy) })
+    let untried = problem(severity, "pods-wait-for-an-event", "waiting pods", what, remedy);
+    if is_requeued {
+        return Some(untried);
+    }
+    Some(untried.with_impact("kube-scheduler tries each of them again in 5.5 minutes at most"))
 }
 
 /// `1 pod waits`, `12 pods wait`.

@@ -1,9 +1,9 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use extender_gateway_api::{
-    API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, LastCall,
-    LastFailure, LogState, LostLogLines, MinuteStatus, OverrideStatus, RefusedCalls, RejectedBecause,
-    RejectedChange, RejectsAll, TableStatus, UnresolvedStatus, UntriedPods, VerbStatus, WaitingStatus,
+    BackendStatus, BackendVerb, FailureCount, Handshake, LastCall, LastFailure, LogState, LostLogLines,
+    MinuteStatus, OverrideStatus, RefusedCalls, RejectedBecause, RejectedChange, RejectsAll, TableStatus,
+    UnresolvedStatus, UntriedPods, VerbStatus, WaitingStatus,
 };
 use extender_gateway_cluster::table::NodeTable;
 use extender_gateway_core::{FailureKind, PolicyVerb};
@@ -42,24 +42,18 @@ fn verb(name: &str) -> BackendVerb {
     BackendVerb {
         verb: name.to_owned(),
         failure_policy: "Fail".to_owned(),
-        unsuitable: None,
-        circuits: Vec::new(),
-        reads: None,
         decisions: 25,
         calls: 20,
         failures: 1,
         failed_lately: 1,
         lately: 20,
         failure_kinds: vec![FailureCount { kind: "late".to_owned(), calls: 1 }],
-        last_failed: false,
         minute: MinuteStatus { calls: 10, failed: 0, sent: 10, p99_seconds: Some(0.15) },
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
-        unscaled_scores: None,
-        missing_labels: Vec::new(),
-        rejects_all: None,
         last_failure: Some(failed(MAX_FAILURE_AGE + 5)),
+        ..BackendVerb::default()
     }
 }
 
@@ -74,21 +68,10 @@ fn healthy() -> BackendStatus {
         name: "zones".to_owned(),
         url: "http://zones:9000".to_owned(),
         mode: "Enforce".to_owned(),
-        overridden: None,
-        canary_percent: None,
-        excessive_rejections: None,
         connected: true,
-        failure: None,
         matches: "all".to_owned(),
-        connected_since: None,
-        rejected_configuration: None,
-        unresolved: None,
-        addresses: Vec::new(),
-        outages: 0,
-        controllers: None,
-        waiting: None,
-        handshake: None,
         verbs: vec![verb("filter"), verb("score")],
+        ..BackendStatus::default()
     }
 }
 
@@ -97,47 +80,18 @@ fn good() -> Status {
     let called = VerbStatus {
         verb: "filter".to_owned(),
         calls: 1,
-        failed: 0,
-        median_seconds: None,
-        p99_seconds: None,
-        last: None,
         refused: Some(RefusedCalls { count: 1, last: ago(601) }),
+        ..VerbStatus::default()
     };
-    let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
     let complete_since = Some(ago(MIN_LOG_AGE + 5));
-    let log = LogState { max_bytes: 100, bytes: 99, complete_since, ..LogState::default() };
-    let loaded = ago(100);
     Status {
-        api_version: API_VERSION.to_owned(),
-        kind: "Status".to_owned(),
-        gateway: "test".to_owned(),
-        version: "1".to_owned(),
         started: ago(100),
-        time: None,
-        shadows: Vec::new(),
         ready: true,
-        configuration: ConfigurationStatus {
-            file: "f".to_owned(),
-            generation: 1,
-            digest: String::new(),
-            settings: BTreeMap::new(),
-            loaded,
-            refused: None,
-        },
         verbs: vec![called],
         backends: vec![healthy()],
-        nodes,
-        pods: None,
-        requeue: "None".to_owned(),
-        requeued_pods: 0,
-        untried: None,
-        waiting: Vec::new(),
-        log,
-        lost_log_lines: None,
-        traces: None,
-        certificates: Vec::new(),
-        overrides: Vec::new(),
-        problems: Vec::new(),
+        nodes: TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None },
+        log: LogState { max_bytes: 100, bytes: 99, complete_since, ..LogState::default() },
+        ..Status::default()
     }
 }
 
@@ -211,18 +165,11 @@ fn rejects_all() -> RejectsAll {
 
 /// The handshake of a policy whose filter decides by the pods that are bound.
 fn counting() -> Handshake {
-    Handshake {
-        name: "spread".to_owned(),
-        version: String::new(),
-        revision: String::new(),
-        holds_nodes: false,
-        filters_by_bound_pods: true,
-        changes_too_often: false,
-    }
+    Handshake { name: "spread".to_owned(), filters_by_bound_pods: true, ..Handshake::default() }
 }
 
 /// The change, its subject, the severity and the text.
-const GATEWAY: [(Change, &str, Severity, &str); 12] = [
+const GATEWAY: [(Change, &str, Severity, &str); 11] = [
     (
         |scene| scene.status.lost_log_lines = Some(LostLogLines { lines: 3, last: ago(5) }),
         "the log",
@@ -292,14 +239,6 @@ const GATEWAY: [(Change, &str, Severity, &str); 12] = [
         "the decision log",
         Severity::Warning,
         "full; it covers only the last # s",
-    ),
-    (
-        |scene| {
-            scene.status.configuration.refused = Some(rejected(RejectedBecause::Backend));
-        },
-        "the configuration",
-        Severity::Warning,
-        "the changed file was rejected: line 3: no",
     ),
 ];
 

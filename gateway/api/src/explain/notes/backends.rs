@@ -18,7 +18,7 @@ pub(super) fn note(evidence: &Evidence, notes: &mut Vec<String>) {
         || evidence.statuses.iter().flat_map(|status| status.backends.iter().map(move |it| (status, it)));
     let mut found: Vec<String> = Vec::new();
     for (status, backend) in statuses().filter(|(_, backend)| holds(attempt, &backend.name)) {
-        found.extend(changed(evidence, attempt, (status, backend)));
+        found.extend(changed(evidence, attempt, status, backend));
         found.extend(remedies(status, backend));
     }
     // Replicas mostly agree.
@@ -59,7 +59,8 @@ fn has_failed(attempt: &SchedulingAttempt) -> bool {
 fn changed(
     evidence: &Evidence,
     attempt: &SchedulingAttempt,
-    (status, backend): (&Status, &BackendStatus),
+    status: &Status,
+    backend: &BackendStatus,
 ) -> Option<String> {
     let seconds = i64::try_from(backend.waiting.as_ref()?.changed_seconds?).ok()?;
     let time: Timestamp = evidence.time.checked_sub(SignedDuration::from_secs(seconds)).ok()?;

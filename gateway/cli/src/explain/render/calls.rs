@@ -79,13 +79,15 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
 
 /// What a hook changed.
 fn changed(part: &BackendPart) -> Option<String> {
-    if part.hook.is_none() || part.failure.is_some() {
-        return None;
-    }
-    let pod = part.pod_change.as_ref().map(|change| format!("pod: {change}"));
     let nodes = (part.changed > 0).then(|| format!("{} changed", counted(part.changed, "node")));
-    let words: Vec<_> = pod.into_iter().chain(nodes).collect();
-    Some(if words.is_empty() { "changed nothing".to_owned() } else { words.join("; ") })
+    (part.hook.is_some() && part.failure.is_none()).then(|| in_words(part, nodes))
+}
+
+/// What a hook changed of the pod, and of nodes.
+fn in_words(part: &BackendPart, of_nodes: impl IntoIterator<Item = String>) -> String {
+    let pod = part.pod_change.as_ref().map(|change| format!("pod: {change}"));
+    let words: Vec<_> = pod.into_iter().chain(of_nodes).collect();
+    if words.is_empty() { "changed nothing".to_owned() } else { words.join("; ") }
 }
 
 /// The failure, and the effect of the failure policy.
@@ -153,9 +155,7 @@ fn changed_for_node(hook: &str, backend: &BackendPart, part: &NodePart) -> Strin
         .changes
         .iter()
         .filter(|change| change.backend == backend.name && hook != PolicyVerb::BeforeFilter.name());
-    let pod = backend.pod_change.as_ref().map(|change| format!("pod: {change}"));
-    let words: Vec<_> = pod.into_iter().chain(of_node.map(|change| change.change.clone())).collect();
-    format!("{hook}: {}", if words.is_empty() { "changed nothing".to_owned() } else { words.join("; ") })
+    format!("{hook}: {}", in_words(backend, of_node.map(|change| change.change.clone())))
 }
 
 fn answer_for_node(call: &Decision, backend: &BackendPart, part: &NodePart) -> String {

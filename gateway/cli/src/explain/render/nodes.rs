@@ -1,9 +1,9 @@
 //! Tables of nodes: total scores with the part of each backend, and rejected nodes with backend and reason.
 
-use std::{borrow::Cow, cmp::Reverse, fmt};
+use std::{borrow::Cow, cmp::Reverse, fmt, hash::Hash};
 
 use extender_gateway_api::explain::evidence::SchedulingAttempt;
-use extender_gateway_api::{BackendPart, NodeChange, NodePart, NodeVerdict};
+use extender_gateway_api::{BackendPart, NodePart, NodeVerdict};
 use extender_gateway_core::Verb;
 use extender_gateway_object::text::{NOTHING, Table, number, trimmed};
 use foldhash::{HashMap, HashMapExt as _};
@@ -119,29 +119,16 @@ pub(super) fn write_changed(
     out: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     for (verb, title) in [(Verb::Filter, "CHANGED"), (Verb::Prioritize, "CHANGED FOR SCORES")] {
-        let mut groups: Vec<(&NodeChange, Vec<&NodePart>)> = Vec::new();
-        let mut places = HashMap::new();
-        for node in attempt.call(verb).into_iter().flat_map(|call| &call.nodes) {
-            for change in &node.changes {
-                let key = (change.backend.as_str(), change.change.as_str());
-                let place = *places.entry(key).or_insert(groups.len());
-                match groups.get_mut(place) {
-                    Some((_, nodes)) => nodes.push(node),
-                    None => groups.push((change, vec![node])),
-                }
-            }
-        }
-        if groups.is_empty() {
-            continue;
-        }
-        groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+        let nodes = attempt.call(verb).into_iter().flat_map(|call| &call.nodes);
+        let groups = grouped(nodes.flat_map(|node| {
+            let changes = node.changes.iter();
+            changes.map(move |change| ((change.backend.as_str(), change.change.as_str()), node))
+        }));
         let mut table = Table::new([title, "BY", "HOW", "NODES"], 0..1);
-        for (change, nodes) in groups.iter().take(max_rows) {
-            let count = number(nodes.len() as u64);
-            table.row([count.as_str(), &change.backend, &change.change, &first_names(nodes)]);
+        for ((backend, change), nodes) in groups.iter().take(max_rows) {
+            table.row([count(nodes).as_str(), backend, change, &first_names(nodes)]);
         }
-        write!(out, "\n{table}")?;
-        write_hidden(out, groups.len().saturating_sub(max_rows), "change")?;
+        write_groups(&table, groups.len().saturating_sub(max_rows), "change", out)?;
     }
     Ok(())
 }
@@ -156,10 +143,16 @@ pub(super) fn write_rejected(
         let nodes = attempt.call(verb).into_iter().flat_map(|call| &call.nodes);
         let mut rejected: Vec<&NodePart> = nodes.filter(|node| node.rejected_by.is_some()).collect();
         rejected.sort_by(|one, other| one.name.cmp(&other.name));
-        let groups = rejection_groups(&rejected);
-        let largest = groups.first().map_or(0, Vec::len);
+        let groups = rejected.iter().map(|&node| ((by(node), node.reason.as_deref(), rule(node)), node));
+        let groups = grouped(groups);
+        let largest = groups.first().map_or(0, |(_, nodes)| nodes.len());
         if rejected.len() > max_rows || (largest >= MIN_GROUP && max_rows != usize::MAX) {
-            write_groups(title, &groups, max_rows, out)?;
+            let mut table = Table::new([title, "BY", "WHY", "NODES"], 0..1);
+            for (_, nodes) in groups.iter().take(max_rows) {
+                let first = nodes[0];
+                table.row([count(nodes).as_str(), by(first), &why(first), &first_names(nodes)]);
+            }
+            write_groups(&table, groups.len().saturating_sub(max_rows), "reason", out)?;
         } else if !rejected.is_empty() {
             let mut table = Table::new([title, "BY", "WHY"], 0..0);
             for node in rejected {
@@ -171,9 +164,6 @@ pub(super) fn write_rejected(
     Ok(())
 }
 
-/// A reason and a rule of a backend in shadow, and the nodes that it would reject for them.
-type ShadowGroup<'n> = ((&'n str, Option<&'n str>), Vec<&'n NodePart>);
-
 /// Writes the nodes that backends in shadow mode would reject, in groups; nothing if there are none.
 pub(super) fn write_shadow(
     attempt: &SchedulingAttempt,
@@ -182,62 +172,46 @@ pub(super) fn write_shadow(
 ) -> fmt::Result {
     let Some(call) = attempt.call(Verb::Filter) else { return Ok(()) };
     let mut table = Table::new(["IN SHADOW", "BY", "WHY", "NODES"], 0..1);
-    let (mut shown, mut hidden) = (0, 0);
+    let mut hidden = 0;
     for part in call.backends.iter().filter(|part| part.mode == "Shadow" && part.rejected > 0) {
-        let mut groups: Vec<ShadowGroup<'_>> = Vec::new();
-        for node in &call.nodes {
-            let Some(verdict) = node.backends.get(&part.name) else { continue };
-            let Some(reason) = verdict.rejected.as_deref() else { continue };
-            let key = (reason, verdict.rule.as_deref());
-            match groups.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, nodes)) => nodes.push(node),
-                None => groups.push((key, vec![node])),
-            }
-        }
-        groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
-        shown += groups.len();
+        let groups = grouped(call.nodes.iter().filter_map(|node| {
+            let verdict = node.backends.get(&part.name)?;
+            Some(((verdict.rejected.as_deref()?, verdict.rule.as_deref()), node))
+        }));
         hidden += groups.len().saturating_sub(max_rows);
         for ((reason, rule), nodes) in groups.iter().take(max_rows) {
-            let count = number(nodes.len() as u64);
-            table.row([count.as_str(), &part.name, &with_rule(reason, *rule), &first_names(nodes)]);
+            let why = with_rule(reason, *rule);
+            table.row([count(nodes).as_str(), &part.name, &why, &first_names(nodes)]);
         }
     }
-    if shown == 0 {
-        return Ok(());
-    }
-    write!(out, "\n{table}")?;
-    write_hidden(out, hidden, "reason")
+    write_groups(&table, hidden, "reason", out)
 }
 
-/// The nodes that one backend rejected for one reason, by one rule, the largest group first.
-fn rejection_groups<'n>(nodes: &[&'n NodePart]) -> Vec<Vec<&'n NodePart>> {
-    let mut groups: Vec<Vec<&NodePart>> = Vec::new();
-    let mut places = HashMap::new();
-    for &node in nodes {
-        let place = *places.entry((by(node), node.reason.as_deref(), rule(node))).or_insert(groups.len());
+/// What has the same key, the largest group first.
+fn grouped<K: Copy + Eq + Hash, T>(items: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let (mut groups, mut places) = (Vec::<(K, Vec<T>)>::new(), HashMap::new());
+    for (key, item) in items {
+        let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
-            Some(group) => group.push(node),
-            None => groups.push(vec![node]),
+            Some((_, items)) => items.push(item),
+            None => groups.push((key, vec![item])),
         }
     }
-    groups.sort_by_key(|group| Reverse(group.len()));
+    groups.sort_by_key(|(_, items)| Reverse(items.len()));
     groups
 }
 
-/// Writes one line for each group.
-fn write_groups(
-    title: &str,
-    groups: &[Vec<&NodePart>],
-    max_rows: usize,
-    out: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    let mut table = Table::new([title, "BY", "WHY", "NODES"], 0..1);
-    for group in groups.iter().take(max_rows) {
-        let count = number(group.len() as u64);
-        table.row([count.as_str(), by(group[0]), &why(group[0]), &first_names(group)]);
+/// Writes a table of groups, and how many are hidden; nothing if there are none.
+fn write_groups(table: &Table, hidden: usize, what: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if table.is_empty() {
+        return Ok(());
     }
     write!(out, "\n{table}")?;
-    write_hidden(out, groups.len().saturating_sub(max_rows), "reason")
+    write_hidden(out, hidden, what)
+}
+
+fn count(nodes: &[&NodePart]) -> String {
+    number(nodes.len() as u64)
 }
 
 fn first_names(nodes: &[&NodePart]) -> String {

@@ -8,7 +8,7 @@ use extender_gateway_api::{
 };
 use jiff::Timestamp;
 
-use crate::status::Report;
+use crate::status::StatusReport;
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -16,8 +16,8 @@ pub(super) fn at(seconds: i64) -> Timestamp {
 }
 
 /// The report of these replicas at 23:00:00 UTC.
-pub(super) fn report(answers: Vec<Status>) -> Report {
-    Report::new(Gathered { answers, away: Vec::new() }, at(0))
+pub(super) fn report(answers: Vec<Status>) -> StatusReport {
+    StatusReport::new(Gathered { answers, away: Vec::new() }, at(0))
 }
 
 /// A gateway that was started an hour ago and serves with one backend.
@@ -28,7 +28,7 @@ pub(super) fn status(gateway: &str) -> Status {
         digest: "1f".to_owned(),
         settings: [("backends.zones.score.weight".to_owned(), "1".to_owned())].into(),
         loaded: at(-3600),
-        refused: None,
+        ..ConfigurationStatus::default()
     };
     let table =
         |count| TableStatus { source: "Watch".into(), count, synced: true, silent_seconds: Some(0.2) };
@@ -38,8 +38,6 @@ pub(super) fn status(gateway: &str) -> Status {
         gateway: gateway.into(),
         version: "0.1.0".into(),
         started: at(-3600),
-        time: None,
-        shadows: Vec::new(),
         ready: true,
         configuration,
         verbs: vec![verb("filter", 12_345), verb("prioritize", 11_800)],
@@ -47,15 +45,8 @@ pub(super) fn status(gateway: &str) -> Status {
         nodes: table(5000),
         pods: Some(table(12_000)),
         requeue: "None".into(),
-        requeued_pods: 0,
-        untried: None,
-        waiting: Vec::new(),
         log: log(),
-        lost_log_lines: None,
-        traces: None,
-        certificates: Vec::new(),
-        overrides: Vec::new(),
-        problems: Vec::new(),
+        ..Status::default()
     }
 }
 
@@ -94,28 +85,18 @@ fn zones() -> BackendStatus {
         name: "zones".into(),
         url: "http://zones:9000".into(),
         mode: "Enforce".into(),
-        overridden: None,
-        canary_percent: None,
-        excessive_rejections: None,
         connected: true,
-        failure: None,
         matches: "all".into(),
         connected_since: Some(at(-3600)),
-        rejected_configuration: None,
-        unresolved: None,
-        addresses: Vec::new(),
-        outages: 0,
-        controllers: None,
-        waiting: None,
         handshake: Some(Handshake {
             name: "label-rules".into(),
             version: "0.1.0".into(),
             revision: "r1".into(),
             holds_nodes: true,
-            filters_by_bound_pods: false,
-            changes_too_often: false,
+            ..Handshake::default()
         }),
         verbs: vec![backend_verb("filter", Some(0.12)), backend_verb("score", None)],
+        ..BackendStatus::default()
     }
 }
 
@@ -123,8 +104,6 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
     BackendVerb {
         verb: verb.into(),
         failure_policy: if verb == "score" { "Ignore" } else { "Fail" }.into(),
-        unsuitable: None,
-        circuits: Vec::new(),
         reads: Some(ReadsStatus {
             pods: "nothing".into(),
             nodes: "label topology.kubernetes.io/zone".into(),
@@ -132,18 +111,12 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
         decisions: 6400,
         calls: 4321,
         failures: 3,
-        failed_lately: 0,
         lately: 256,
-        failure_kinds: Vec::new(),
-        last_failed: false,
         minute: MinuteStatus { calls: 12, failed: 0, sent: 12, p99_seconds: Some(0.002) },
         median_seconds: Some(0.0008),
         p99_seconds: Some(0.002),
         rejected_share,
-        unscaled_scores: None,
-        missing_labels: Vec::new(),
-        rejects_all: None,
-        last_failure: None,
+        ..BackendVerb::default()
     }
 }
 
@@ -153,14 +126,7 @@ pub(super) fn documented() -> Status {
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
     status.configuration.refused =
         Some(RejectedChange { time: at(-300), message: message.into(), because: RejectedBecause::File });
-    status.verbs.push(VerbStatus {
-        failed: 0,
-        calls: 0,
-        median_seconds: None,
-        p99_seconds: None,
-        last: None,
-        ..verb("bind", 0)
-    });
+    status.verbs.push(VerbStatus { verb: "bind".into(), ..VerbStatus::default() });
     status.backends.push(quota());
     let problem = |severity, about: &str, what: &str, remedy: &str, entry: &str| Problem {
         severity,
@@ -217,9 +183,6 @@ fn quota() -> BackendStatus {
         connected: false,
         failure: Some("cannot connect to quota:9000: connection refused".into()),
         connected_since: None,
-        rejected_configuration: None,
-        unresolved: None,
-        addresses: Vec::new(),
         outages: 1,
         waiting: Some(WaitingStatus {
             pods: 12,

@@ -17,7 +17,7 @@ fn subject(pod: u32) -> PodRef {
 /// A filter call that leaves `left` of 100 nodes.
 fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
     let who = log.pod(&subject(pod));
-    let dictionary = Arc::clone(log.dictionary());
+    let dictionary = Arc::clone(log.prepare_dictionary());
     let numbers: Vec<String> = (0..100).map(|at| format!("node-{at}")).collect();
     let nodes = Runs::of(dictionary.write().numbers(numbers.iter().map(String::as_str)));
     let nominated = dictionary.write().number("");
@@ -132,7 +132,7 @@ fn texts_of_nobody_are_let_go() {
     let mut log = Retention::new(4 << 20, Counter::default());
     for pod in 0..200_u32 {
         for at in 0..1_000 {
-            log.dictionary().write().number(&format!("a-node-of-another-call-{pod}-{at}"));
+            log.prepare_dictionary().write().number(&format!("a-node-of-another-call-{pod}-{at}"));
         }
         put(&mut log, pod, 1);
         assert!(log.bytes() <= 4 << 20, "{} bytes", log.bytes());
@@ -173,7 +173,7 @@ fn a_pod_that_comes_again_between_two_steps_is_not_missed() {
 fn the_texts_of_one_call_do_not_push_out_all_others() {
     let mut log = Retention::new(8 << 20, Counter::default());
     (0..300).for_each(|pod| put(&mut log, pod, 1));
-    let dictionary = Arc::clone(log.dictionary());
+    let dictionary = Arc::clone(log.prepare_dictionary());
     let names = (0..100_000).map(|at| format!("{at:0200}"));
     let nodes = Runs::of(dictionary.write().numbers(names));
     let entry = LogEntry { nodes, dictionary, offered: 100_000, ..entry(&mut log, 300, 1) };
