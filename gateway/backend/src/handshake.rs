@@ -22,7 +22,7 @@ use super::{
     containment::contained,
     grpc::{self, RpcError},
     info::{API_VERSION, ClusterTables, Info},
-    session::{Paths, same},
+    session::{HandshakeKey, Paths},
 };
 
 /// The largest answer, in bytes.
@@ -210,8 +210,9 @@ pub struct PreflightRefusal {
 /// skipped, too.
 pub async fn refusals(metrics: &Metrics, new: &Config, used: &Config) -> Vec<PreflightRefusal> {
     let is_called = |settings: &config::BackendSettings| settings.mode != Mode::Disabled;
-    let is_changed =
-        |new: &&config::BackendSettings| !used.backends.iter().any(|used| is_called(used) && same(used, new));
+    let used_keys: Vec<_> =
+        used.backends.iter().filter(|used| is_called(used)).map(HandshakeKey::from).collect();
+    let is_changed = |new: &&config::BackendSettings| !used_keys.contains(&HandshakeKey::from(*new));
     let tables = ClusterTables::of_config(new);
     let loses_pods = used.pod_source() == PodSource::Watch && new.pod_source() != PodSource::Watch;
     let checked = new.backends.iter().filter(|new| is_called(new) && (loses_pods || is_changed(new)));

@@ -226,36 +226,48 @@ pub(super) fn channel(endpoint: Arc<Endpoint>, shared: Arc<Shared>) -> (SessionP
     (SessionPublisher { endpoint, shared, latest, failure: publish }, handle)
 }
 
-/// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
-/// of its answer are the same.
-pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
-    handshake_settings(one) == handshake_settings(other) && one.verbs().eq(other.verbs())
+/// What a handshake, and so a connection, depends on: the settings that its request has and that its answer is read with.
+/// Backends with equal keys can share a connection.
+#[derive(Debug, PartialEq)]
+pub(super) struct HandshakeKey<'b> {
+    name: &'b config::BackendName,
+    url: &'b config::BackendUrl,
+    tls: &'b Option<config::BackendTls>,
+    args: &'b Option<Bytes>,
+    pure_answers: config::PureAnswers,
+    normalize: Option<config::Normalize>,
+    reversed: Option<bool>,
+    verbs: Vec<PolicyVerb>,
 }
 
-/// The settings that a handshake depends on, besides which verbs there are.
-fn handshake_settings(backend: &config::BackendSettings) -> impl PartialEq {
-    // Exhaustive, so that a new field must be considered here.
-    let config::BackendSettings {
-        name,
-        url,
-        tls,
-        mode: _,
-        canary: _,
-        max_reject_share: _,
-        pure_answers,
-        args,
-        matches: _,
-        filter: _,
-        score,
-        preempt: _,
-        bind: _,
-        before_filter: _,
-        before_filter_nodes: _,
-        before_score: _,
-    } = backend;
-    let scale = score.as_ref().map(|score| {
-        let config::ScoreSettings { timeout: _, weight: _, normalize, reversed, failure_policy: _ } = score;
-        (normalize, reversed)
-    });
-    (name, url, tls, pure_answers, args, scale)
+impl<'b> From<&'b config::BackendSettings> for HandshakeKey<'b> {
+    fn from(settings: &'b config::BackendSettings) -> Self {
+        // Exhaustive, so that a new field must be considered here.
+        let config::BackendSettings {
+            name,
+            url,
+            tls,
+            mode: _,
+            canary: _,
+            max_reject_share: _,
+            pure_answers,
+            args,
+            matches: _,
+            filter: _,
+            score,
+            preempt: _,
+            bind: _,
+            before_filter: _,
+            before_filter_nodes: _,
+            before_score: _,
+        } = settings;
+        let scale = score.as_ref().map(|score| {
+            let config::ScoreSettings { timeout: _, weight: _, normalize, reversed, failure_policy: _ } =
+                score;
+            (*normalize, *reversed)
+        });
+        let (normalize, reversed) = scale.unwrap_or_default();
+        let (pure_answers, verbs) = (*pure_answers, settings.verbs().collect());
+        Self { name, url, tls, args, pure_answers, normalize, reversed, verbs }
+    }
 }
