@@ -140,4 +140,27 @@ mod tests {
             assert!(Arc::ptr_eq(&first.endpoints, &backend.endpoints));
         }
     }
+
+    #[test]
+    fn a_connection_is_shared_while_the_handshake_means_the_same() {
+        let read = |fields: &str| {
+            samples::config(&format!("- {{name: a, url: 'http://127.0.0.1:1', {fields}}}\n"))
+                .backends
+                .remove(0)
+        };
+        let before = read("filter: {}, score: {weight: 1}");
+        for (fields, is_shared) in [
+            ("filter: {timeout: 50ms}, score: {weight: 2}, mode: Shadow, match: {namespaces: [a]}", true),
+            ("filter: {}", false),
+            ("filter: {}, score: {normalize: Max}", false),
+            ("filter: {}, score: {}, args: {a: 1}", false),
+            ("filter: {}, score: {}, pureAnswers: AskedEachTime", false),
+        ] {
+            assert_eq!(
+                HandshakeKey::from(&before) == HandshakeKey::from(&read(fields)),
+                is_shared,
+                "{fields}"
+            );
+        }
+    }
 }

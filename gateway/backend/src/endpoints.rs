@@ -236,7 +236,12 @@ impl Endpoints {
                 // kube-scheduler binds as many pods at the same time as it has placed, and each of these calls waits for
                 // work outside. One that waited here would lose time that it needs there.
                 PolicyVerb::Bind => Slots::fixed(u32::MAX),
-                _ => Slots::new(MOST_CALLS),
+                PolicyVerb::Filter
+                | PolicyVerb::Score
+                | PolicyVerb::Preempt
+                | PolicyVerb::BeforeFilter
+                | PolicyVerb::BeforeFilterNodes
+                | PolicyVerb::BeforeScore => Slots::new(MOST_CALLS),
             }),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),

@@ -27,7 +27,7 @@ use super::{
     answer_cache::AnswerCache,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
-    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE},
+    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
     introspection,
     remote_table::RemoteTables,
 };
@@ -203,7 +203,7 @@ impl SessionPublisher {
     }
 
     fn accept(&self, session: Session) {
-        let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.depends_on_pods());
+        let counts = session.info.about_nodes(PolicyVerb::Filter).map_or(true, VerbPlan::depends_on_pods);
         self.shared.may_depend_on_pods.store(counts, Ordering::Relaxed);
         let is_revised = self.shared.policy_changes((&session.info.version, &session.info.revision));
         self.latest.store(Some(Arc::new(session)));

@@ -243,7 +243,7 @@ impl<'c> BindCall<'c> {
     ) -> Result<Bound, BackendFailure> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
-        let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
+        let plan = session.info.bind()?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
         backend

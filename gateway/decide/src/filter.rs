@@ -310,8 +310,8 @@ fn effective_policy(
     settings: &FilterSettings,
     ready: &Readiness,
 ) -> FailurePolicy {
-    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.filter.as_ref().ok());
-    let excluded = plan.and_then(|plan| context.purpose.excludes(&plan.common));
+    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.about_nodes(PolicyVerb::Filter).ok());
+    let excluded = plan.and_then(|plan| context.purpose.excludes(plan));
     if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
 }
 
@@ -332,7 +332,7 @@ fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings,
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
-    seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
+    seat.turn = ready.session.info.about_nodes(PolicyVerb::Filter).map_or(seat.turn, |plan| plan.turn);
     seat.unknown = nodes.not_yet_known().collect();
     seat.unreadable.clone_from(unreadable);
     seat.deleted.clone_from(deleted);
@@ -363,7 +363,7 @@ impl NodeQuestion for FilterQuestion {
     }
 
     fn scores(&self, info: &Info) -> ScoresWanted {
-        info.filter.as_ref().map_or(ScoresWanted::Unwanted, |plan| plan.scores)
+        info.scores_with_filter
     }
 
     async fn send(

@@ -199,7 +199,7 @@ async fn ask_about_pod(
     (context, timeout): (&mut CallContext<'_>, Duration),
     attempt: &mut OpenAttempt,
 ) -> Result<Changes, BackendFailure> {
-    let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
+    let plan = session.info.pod_hook(PolicyVerb::BeforeFilter)?;
     let pod = context.pod_in(&plan.pod)?;
     let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();
     let cache = cache.filter(|_| session.cache.is_trusted());

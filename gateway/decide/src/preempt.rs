@@ -156,7 +156,8 @@ impl Decider {
             let kept = backend
                 .preempt(&session, question, Attempt { timeout, flow: call.flow, rpcs: &mut attempt.rpcs })
                 .await;
-            let has_effects = session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects);
+            let has_effects =
+                session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects);
             if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
                 return Ok((encoded, kept));
             }
@@ -187,7 +188,7 @@ impl Decider {
     ) -> Prepared {
         let permit = backend.shadow_call()?;
         let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
-        if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+        if session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }
         let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;

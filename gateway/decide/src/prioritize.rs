@@ -125,7 +125,7 @@ pub(super) fn ballot(
     nodes: Option<Vec<u32>>,
     scores: Vec<i32>,
 ) -> Result<(Ballot, usize), BackendFailure> {
-    let ScorePlan { range, normalization, .. } = session.info.score.as_ref().map_err(Clone::clone)?;
+    let ScorePlan { range, normalization, .. } = session.info.score()?;
     let weight = backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
     let mut ballot = Ballot { weight, normalization: *normalization, range: *range, nodes, scores };
     let outside = range.clamp(&mut ballot.scores);
