@@ -18,7 +18,7 @@ use std::{
 };
 
 use extender_gateway_core::{BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb};
-use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_pace::{backoff::Backoff, cadences::Cadences};
 use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -326,8 +326,7 @@ impl Open {
 impl Pauses {
     /// The pause after this many failed probes.
     fn after(self, probes: u32) -> Duration {
-        // Already the fifth doubling is above the longest pause.
-        let full = self.first * (1 << probes.min(5)).min(LONGEST);
+        let full = Backoff::new(self.first, self.first * LONGEST).after(probes);
         let thousandths = FixedState::default().hash_one((self.jitter, probes)) % 1000;
         let thousandths = u32::try_from(thousandths).expect("it is less than 1000");
         full.saturating_sub(full / JITTER * thousandths / 1000)

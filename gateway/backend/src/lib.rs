@@ -189,7 +189,7 @@ impl Backend {
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
     /// request.
     pub fn log_oversize(&self, nodes: usize, name: &str) {
-        if let Some(similar) = self.oversize_log.turn() {
+        if let Some(similar) = self.oversize_log.permit() {
             let backend = &self.settings.name;
             tracing::warn!(
                 %backend,

@@ -13,6 +13,7 @@ use std::{
 };
 
 use extender_gateway_core::BackendFailure;
+use extender_gateway_pace::backoff::Backoff;
 use tokio::{
     sync::watch,
     task::{JoinError, JoinSet},
@@ -26,7 +27,7 @@ use crate::{
     session::{self, Outage, Place, SessionHandle, SessionTask},
 };
 
-/// The pause after the first failure to resolve a host without known addresses; it doubles up to the longest one.
+/// The pauses after failures to resolve a host without known addresses.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -52,12 +53,13 @@ impl Supervisor {
     }
 
     async fn follow(&mut self) -> Infallible {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut outage = Outage::default();
         loop {
             match self.resolve().await {
                 Ok(addresses) => {
-                    (pause, outage) = (FIRST_PAUSE, Outage::default());
+                    pauses.reset();
+                    outage = Outage::default();
                     self.stale(None);
                     self.reconcile(&addresses);
                     self.until_due().await;
@@ -71,8 +73,7 @@ impl Supervisor {
                 Err(failure) => {
                     outage.log(&Place::host(&self.task.settings), &failure, false);
                     self.unresolved(failure);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    sleep(pauses.next_pause()).await;
                 }
             }
         }

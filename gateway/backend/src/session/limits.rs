@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings as config;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
 use parking_lot::Mutex;
@@ -15,32 +16,26 @@ use super::SessionPublisher;
 use crate::info::{Info, UnscaledScores};
 
 /// The limits of one backend over all of its sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Limits {
-    pub(super) announcements: Announcements,
+    announcements: RateLimitedLog,
     pub(super) view_changes: ViewChanges,
 }
 
-/// Limits the announcements of one backend over all of its sessions: a burst, and then one in each [`EVERY`].
-#[derive(Debug, Default)]
-pub(super) struct Announcements(Mutex<AnnouncementBudget>);
-
-/// The largest burst of announcements.
+/// The largest burst of announcements, and how often there is one after that.
 const BURST: u32 = 5;
 const EVERY: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Default)]
-struct AnnouncementBudget {
-    /// When a whole burst is available again.
-    full_at: Option<Instant>,
-    /// The lines that were suppressed since the last one.
-    suppressed: u64,
+impl Default for Limits {
+    fn default() -> Self {
+        Self { announcements: RateLimitedLog::new(BURST, EVERY), view_changes: ViewChanges::default() }
+    }
 }
 
-impl Announcements {
+impl Limits {
     /// Logs that a backend is ready, and the configured verbs that it cannot serve.
-    pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
-        let Some(similar) = self.turn() else { return };
+    pub(super) fn announce(&self, settings: &config::BackendSettings, info: &Info) {
+        let Some(similar) = self.announcements.permit() else { return };
         let (backend, name) = (&settings.name, &info.name);
         let (version, revision) = (&info.version, &info.revision);
         tracing::info!(%backend, name, version, revision, similar, "backend is ready");
@@ -57,19 +52,6 @@ impl Announcements {
             let others = others.len();
             tracing::warn!(%backend, others, "a path that the backend shows cannot be used: {first}");
         }
-    }
-
-    /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.
-    fn turn(&self) -> Option<u64> {
-        let mut budget = self.0.lock();
-        let now = Instant::now();
-        let full_at = budget.full_at.map_or(now, |full_at| full_at.max(now));
-        if full_at - now > EVERY * (BURST - 1) {
-            budget.suppressed += 1;
-            return None;
-        }
-        budget.full_at = Some(full_at + EVERY);
-        Some(mem::take(&mut budget.suppressed))
     }
 }
 
@@ -174,9 +156,8 @@ struct AcceptedViews {
 
 /// The changes that are accepted without a pause.
 const AT_ONCE: u32 = 5;
-/// The pause before the next change; it doubles with each change, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The pauses before further changes.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(1));
 /// After this long without a change, changes are accepted at once again.
 const QUIET: Duration = Duration::from_mins(10);
 
@@ -215,8 +196,7 @@ impl AcceptedViews {
 fn pause(changes: u32) -> Duration {
     match changes.checked_sub(AT_ONCE) {
         None => Duration::ZERO,
-        // Already the fourth doubling is above the longest pause.
-        Some(further) => (FIRST_PAUSE * (1 << further.min(4))).min(LONGEST_PAUSE),
+        Some(further) => PAUSES.after(further),
     }
 }
 
@@ -255,26 +235,6 @@ mod tests {
     use extender_policy_api::v1alpha1::MapReads;
 
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_burst_is_logged_and_then_one_in_half_a_minute() {
-        let announcements = Announcements::default();
-        let mut logged = Vec::new();
-        for second in 0..100_u64 {
-            if let Some(similar) = announcements.turn() {
-                logged.push((second, similar));
-            }
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        assert_eq!(logged, [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (30, 25), (60, 29), (90, 29)]);
-        tokio::time::advance(Duration::from_hours(1)).await;
-        let turns: Vec<_> = (0..6).map(|_| announcements.turn()).collect();
-        assert_eq!(
-            turns[1..],
-            [Some(0), Some(0), Some(0), Some(0), None],
-            "an hour brings no more than the first"
-        );
-    }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_failure_is_logged_and_then_one_a_minute() {
@@ -341,7 +301,7 @@ mod tests {
         assert!(!changes.allow(&asking_for(1), false), "which does not make up for the pause");
         tokio::time::advance(QUIET).await;
         assert_eq!((1..=10).filter(|prefix| changes.allow(&asking_for(*prefix), false)).count(), 5);
-        tokio::time::advance(FIRST_PAUSE).await;
+        tokio::time::advance(PAUSES.after(0)).await;
         assert!(changes.allow(&asking_for(0), false));
     }
 

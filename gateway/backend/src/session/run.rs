@@ -16,8 +16,7 @@ use bytes::Bytes;
 use extender_gateway_contract::question::RequestHead;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
-use extender_gateway_pace::cadences::Cadences;
-use extender_gateway_pace::rate_limited_log::RateLimitedLog;
+use extender_gateway_pace::{backoff::Backoff, cadences::Cadences, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings::{self as config, PureAnswers};
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::{join, join_all};
@@ -45,7 +44,7 @@ use crate::{
 
 /// The connection counts as lost after this many consecutive handshakes without a usable answer.
 const MISSED: u32 = 5;
-/// The pause after the first connection that did not last; it doubles up to the longest one.
+/// The pauses after connections that did not last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A connection that was usable for this long ends the outage before it.
@@ -89,7 +88,7 @@ async fn retry<S: Future<Output = SessionEnd>>(
     publisher: &SessionPublisher,
     mut attempt: impl FnMut() -> S,
 ) -> Infallible {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut outage = Outage::default();
     loop {
         let SessionEnd { failure, ready_since } = attempt().await;
@@ -101,17 +100,16 @@ async fn retry<S: Future<Output = SessionEnd>>(
         }
         if failure.kind == FailureKind::Oversize {
             // It sends more than allowed, and is likely to do it again.
-            pause = LONGEST_PAUSE;
+            pauses.skip_to_longest();
         } else if has_lasted {
-            pause = FIRST_PAUSE;
+            pauses.reset();
             // A replica that is being replaced closes the connection; the next one may already be available.
             tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;
         }
         publisher.publish(Err(failure.clone()));
         outage.log(&Place::of(settings, publisher), &failure, ready_since.is_some());
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(pauses.next_pause()).await;
     }
 }
 
@@ -233,7 +231,7 @@ impl Connecting<'_> {
             return;
         }
         if !self.limits.view_changes.allow(&response, known.latest.is_none()) {
-            if let Some(similar) = known.log_limit.turn() {
+            if let Some(similar) = known.log_limit.permit() {
                 let backend = &settings.name;
                 tracing::warn!(
                     %backend,
@@ -267,7 +265,7 @@ impl Connecting<'_> {
         });
         if is_new {
             known.connection.endpoint.breakers.may_have_recovered();
-            self.limits.announcements.log(settings, &info);
+            self.limits.announce(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
         self.publisher.publish(Ok(Session {

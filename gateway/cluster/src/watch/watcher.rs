@@ -19,7 +19,7 @@ use super::{
     WatchedTable,
     answer::{EventStatus, Page, WatchEvent, parse, reported, unreadable, version},
     lines::{self, Lines, Received},
-    state::{Backoff, WatchErrorCause, WatchState},
+    state::{Pauses, WatchErrorCause, WatchState},
 };
 
 use crate::{head::ObjectHead, unreadable::ObjectName};
@@ -56,7 +56,7 @@ pub(super) struct Watcher<'t, T> {
     table: &'t T,
     client: Client,
     requests: Request,
-    backoff: Backoff,
+    pauses: Pauses,
     /// The resource version from which the watch continues; `None` if the objects must be listed.
     position: Option<String>,
     /// Whether a watch has worked since the last list.
@@ -70,12 +70,12 @@ pub(super) struct Watcher<'t, T> {
 }
 
 impl<'t, T: WatchedTable> Watcher<'t, T> {
-    pub(super) fn new(table: &'t T, client: Client, backoff: Backoff) -> Self {
+    pub(super) fn new(table: &'t T, client: Client, pauses: Pauses) -> Self {
         Self {
             table,
             client,
             requests: Request::new(T::Kind::url_path(&(), None)),
-            backoff,
+            pauses,
             position: None,
             worked: false,
             failures: 0,
@@ -95,7 +95,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         loop {
             if let Err(error) = self.list_and_watch().await {
                 self.failed(&error);
-                sleep(self.backoff.pause(&error)).await;
+                sleep(self.pauses.after(&error)).await;
             }
         }
     }
@@ -182,7 +182,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         let opened = Instant::now();
         let ended = self.follow(Lines::new(body), opened).await;
         if opened.elapsed() >= LASTING {
-            self.backoff.reset();
+            self.pauses.reset();
         }
         ended?;
         // Avoids a tight loop if each watch ends after its first event.
@@ -279,7 +279,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     fn log_unreadable(&self, object: &ObjectName, error: &str) {
-        if let Some(similar) = self.unreadable.turn() {
+        if let Some(similar) = self.unreadable.permit() {
             tracing::warn!(
                 object = object.words(),
                 error,
