@@ -163,8 +163,8 @@ impl<A: Copy + Default> VerbCache<A> {
         Self { classes: Mutex::new(classes), most, check_every, calls: AtomicU32::new(0) }
     }
 
-    /// Whether a call that the cache could answer is sent to the backend anyway.
-    pub fn is_check_due(&self) -> bool {
+    /// Counts a call that the cache could answer. Returns whether it is sent to the backend anyway.
+    pub fn take_check(&self) -> bool {
         let every = self.check_every.get();
         self.calls.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
@@ -270,9 +270,9 @@ impl VerdictCache {
         Self { answers: VerbCache::new(MOST_BYTES, check_every), reasons: Mutex::default() }
     }
 
-    /// As [`VerbCache::is_check_due`].
-    pub fn is_check_due(&self) -> bool {
-        self.answers.is_check_due()
+    /// As [`VerbCache::take_check`].
+    pub fn take_check(&self) -> bool {
+        self.answers.take_check()
     }
 
     /// The verdicts of these nodes: 0 for accepted, another number for each reason.

@@ -44,7 +44,8 @@ pub struct Limits {
 /// Any failure; [`FailureKind::Late`] on a timeout. A timeout, or dropping the future, resets the stream, so that
 /// the backend can stop working.
 pub async fn unary(
-    (connection, path): (&SendRequest<Bytes>, &Uri),
+    connection: &SendRequest<Bytes>,
+    path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
     span: Option<&TraceContext>,

@@ -92,7 +92,7 @@ pub(super) async fn handshake(
         RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
-    let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;
+    let answer = grpc::unary(requests, &paths.info, [framed.into()], limits, None).await.map_err(failed)?;
     read(answer).map_err(|failure| failed(failure.into()))
 }
 

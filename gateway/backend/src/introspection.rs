@@ -173,8 +173,8 @@ impl Backend {
         let connection = &*session.connection;
         let limits =
             Limits { timeout: until.duration_since(Instant::now()), answer: LARGEST_JSON + ENVELOPE };
-        let path = (&connection.requests, &connection.paths.introspect);
-        let answer = grpc::unary(path, [Bytes::from(framed)], limits, None).await?;
+        let (requests, path) = (&connection.requests, &connection.paths.introspect);
+        let answer = grpc::unary(requests, path, [Bytes::from(framed)], limits, None).await?;
         let IntrospectResponse { json } = decoded(answer)?;
         Ok((checked(json)?, permit))
     }

@@ -62,7 +62,6 @@ use self::{
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
     grpc::{FailureScope, Limits, Processed, RpcError},
-    info::{BindPlan, PodHookPlan},
     session::{Connection, Session},
 };
 
@@ -134,9 +133,9 @@ impl Backend {
         self.endpoints.elsewhere(caller, failed)
     }
 
-    /// Whether the retry budget allows a retry, which is then counted. Only for calls that the backend has certainly not
+    /// Takes a retry from the budget, which is then counted. Returns whether there was one. Only for calls that the backend has certainly not
     /// processed, and not for verbs with side effects.
-    pub fn allows_retry(&self, verb: PolicyVerb) -> bool {
+    pub fn take_retry(&self, verb: PolicyVerb) -> bool {
         let allows = self.endpoints.retries.withdraw();
         if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
             metrics.verbs[verb].retries.inc();
@@ -259,11 +258,13 @@ impl Backend {
     /// records the RPC.
     pub async fn pod_hook(
         &self,
-        (session, plan): (&Session, &PodHookPlan),
-        (call, pod): (CallFields<'_>, &Bytes),
+        session: &Session,
+        call: CallFields<'_>,
+        pod: &Bytes,
         attempt: Attempt<'_>,
     ) -> Result<Changes, BackendFailure> {
         let verb = PolicyVerb::BeforeFilter;
+        let allowed = session.info.pod_hook(verb)?.changes;
         let request = Request {
             verb,
             path: &session.connection.paths.verbs[verb],
@@ -272,7 +273,7 @@ impl Backend {
             form: NodeForm::None,
             largest_answer: hook::LARGEST_POD_ANSWER,
         };
-        let read = |message| hook::pod_change(message, plan.changes);
+        let read = |message| hook::pod_change(message, allowed);
         Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
@@ -301,10 +302,11 @@ impl Backend {
     /// Calls Bind. The attempt records the RPC.
     pub async fn bind(
         &self,
-        (session, plan): (&Session, &BindPlan),
+        session: &Session,
         question: BindQuestion<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
+        let plan = session.info.bind()?;
         let call =
             CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id, snapshot: 0 };
         let fields = bind::fields(question, &plan.pod);
@@ -393,7 +395,7 @@ impl Backend {
         }
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         let _in_flight = endpoint.in_flight.enter();
-        slot.works();
+        slot.begin();
         // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
         if !rpcs.is_retry() {
             self.endpoints.retries.deposit();
@@ -405,12 +407,12 @@ impl Backend {
         }
         let limits = Limits { timeout, answer: largest_answer };
         let began = Instant::now();
-        let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
+        let call = grpc::unary(&connection.requests, path, pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
         if answer.as_ref().err().is_none_or(RpcError::is_an_answer) {
-            slot.answered();
+            slot.note_answer();
         }
-        self.judge((connection, permit), (verb, began.elapsed()), &answer);
+        self.judge(connection, permit, began.elapsed(), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
         if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
@@ -434,18 +436,20 @@ impl Backend {
     /// Reports the end of a call after this time to its address.
     fn judge(
         &self,
-        (connection, permit): (&Connection, Permit<'_>),
-        (verb, took): (PolicyVerb, Duration),
+        connection: &Connection,
+        permit: Permit<'_>,
+        took: Duration,
         answer: &Result<Bytes, RpcError>,
     ) {
+        let verb = permit.verb();
         let ended = |error: &RpcError| error.scope == FailureScope::Connection;
-        if answer.as_ref().is_err_and(ended) && !connection.is_first_to_end() {
+        if answer.as_ref().is_err_and(ended) && !connection.note_failed_call() {
             return;
         }
         let allowed = self.settings.timeouts()[verb].unwrap_or(took);
         let evidence = Evidence::of(answer, took, allowed);
-        connection.endpoint.outliers.ended(verb, &evidence);
-        let Some(change) = permit.ended(evidence) else { return };
+        connection.endpoint.outliers.record(verb, &evidence);
+        let Some(change) = permit.record(evidence) else { return };
         let backend = &self.settings.name;
         if change == Change::Opened
             && let Some(metrics) = self.metrics.known_backend(backend.as_str())

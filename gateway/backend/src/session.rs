@@ -93,13 +93,13 @@ pub(super) struct Connection {
 impl Connection {
     /// Records that a call failed because the connection ended. Returns whether it is the first one: the calls of one
     /// connection that end with it are one failure of the backend, as when one of its replicas is replaced.
-    pub(super) fn is_first_to_end(&self) -> bool {
-        self.ended();
+    pub(super) fn note_failed_call(&self) -> bool {
+        self.set_ended();
         !self.has_failed_a_call.swap(true, Ordering::Relaxed)
     }
 
     /// Records that the connection has ended.
-    pub(super) fn ended(&self) {
+    pub(super) fn set_ended(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 }
@@ -199,16 +199,16 @@ impl SessionPublisher {
             }
         };
         self.failure.send_replace(failure);
-        self.shared.availability.changed(self.endpoint.address, has_session);
+        self.shared.availability.set_session(self.endpoint.address, has_session);
     }
 
     fn accept(&self, session: Session) {
         let counts = session.info.about_nodes(PolicyVerb::Filter).map_or(true, VerbPlan::depends_on_pods);
         self.shared.may_depend_on_pods.store(counts, Ordering::Relaxed);
-        let is_revised = self.shared.policy_changes((&session.info.version, &session.info.revision));
+        let is_revised = self.shared.set_policy(&session.info.version, &session.info.revision);
         self.latest.store(Some(Arc::new(session)));
         if is_revised {
-            self.shared.availability.revised();
+            self.shared.availability.report_revision();
         }
     }
 

@@ -92,15 +92,15 @@ impl Streams {
         for view in views {
             let ClusterTables { table, offered, .. } = self.tables.clone();
             if let Some((table, column)) = table.zip(view.column.as_ref()) {
-                self.open(TableSource::Cluster, view, (table, column));
+                self.open(TableSource::Cluster, view, table, column);
             }
-            self.open(TableSource::Calls, view, (offered, &view.offered));
+            self.open(TableSource::Calls, view, offered, &view.offered);
         }
         let tables = self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.acked)));
         RemoteTables(tables.collect())
     }
 
-    fn open(&mut self, source: TableSource, view: &NodesView, (table, column): (Arc<NodeTable>, &Column)) {
+    fn open(&mut self, source: TableSource, view: &NodesView, table: Arc<NodeTable>, column: &Column) {
         if self.open.iter().any(|open| open.source == source && open.view == *view) {
             return;
         }

@@ -281,7 +281,7 @@ impl Apiserver {
     ) -> Result<Option<Bytes>, ApiserverError> {
         let pods = Request::new(Pod::url_path(&(), Some(namespace)));
         let request = pods.get(name, &GetParams::default());
-        let _turn = self.turn(deadline).await?;
+        let _permit = self.permit(deadline).await?;
         match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
             Err(ApiserverError::Refused { code: 404, .. }) => Ok(None),
             answer => answer.map(Some),
@@ -300,7 +300,7 @@ impl Apiserver {
         for version in GROUP_VERSIONS {
             let groups = format!("/apis/scheduling.k8s.io/{version}/namespaces/{namespace}/podgroups");
             let request = Request::new(groups).get(name, &GetParams::default());
-            let _turn = self.turn(deadline).await?;
+            let _permit = self.permit(deadline).await?;
             match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
                 // The version is not served, or the group is gone.
                 Err(
@@ -325,7 +325,7 @@ impl Apiserver {
             uid: Some(uid),
             ..ObjectMeta::default()
         };
-        let _turn = self.turn(deadline).await?;
+        let _permit = self.permit(deadline).await?;
         until(deadline, extender_apiserver::bind(&self.client, metadata, &node)).await
     }
 
@@ -339,9 +339,9 @@ impl Apiserver {
     }
 
     /// Waits until fewer than [`MOST_REQUESTS`] are in progress.
-    async fn turn(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, ApiserverError> {
-        let turn = timeout_at(deadline, self.requests.acquire()).await.map_err(|_| ApiserverError::Late)?;
-        Ok(turn.expect("it is never closed"))
+    async fn permit(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, ApiserverError> {
+        let permit = timeout_at(deadline, self.requests.acquire()).await.map_err(|_| ApiserverError::Late)?;
+        Ok(permit.expect("it is never closed"))
     }
 }
 

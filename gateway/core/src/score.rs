@@ -89,8 +89,7 @@ pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(|ballot| Share::of(ballot, ballot.weight)).collect();
     let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
-    if let Some(totals) =
-        exact.in_64_bits().and_then(|common| small::totals(count, (ballots, &shares), common))
+    if let Some(totals) = exact.in_64_bits().and_then(|common| small::totals(count, ballots, &shares, common))
     {
         return totals;
     }

@@ -243,12 +243,9 @@ impl<'c> BindCall<'c> {
     ) -> Result<Bound, BackendFailure> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
-        let plan = session.info.bind()?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
-        backend
-            .bind((&session, plan), question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs })
-            .await
+        backend.bind(&session, question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs }).await
     }
 
     /// Waits for the Binding that a backend reports.

@@ -381,7 +381,7 @@ impl NodeQuestion for FilterQuestion {
         let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
         let rows = &ask.nodes().rows;
         let answers = verdicts.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && verdicts.is_check_due();
+        let check = answers.are_some_known() && verdicts.take_check();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 

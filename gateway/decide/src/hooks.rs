@@ -186,7 +186,7 @@ async fn pod_changes(
         if answer.is_ok() || !attempt.rpcs.may_retry() {
             return answer;
         }
-        match backend.elsewhere(caller, &session).filter(|_| backend.allows_retry(verb)) {
+        match backend.elsewhere(caller, &session).filter(|_| backend.take_retry(verb)) {
             Some(other) => session = other,
             None => return answer,
         }
@@ -204,7 +204,7 @@ async fn ask_about_pod(
     let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();
     let cache = cache.filter(|_| session.cache.is_trusted());
     let known = cache.and_then(|cache| cache.recall_pod(&pod));
-    let is_check = known.is_some() && cache.is_some_and(ChangeCache::is_check_due);
+    let is_check = known.is_some() && cache.is_some_and(ChangeCache::take_check);
     if let Some(known) = known.as_ref().filter(|_| !is_check) {
         attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
         return Ok(known.clone());
@@ -212,7 +212,7 @@ async fn ask_about_pod(
     let purpose = context.purpose.of_calls();
     let call = CallFields { id: &context.id, purpose, reads_id: plan.reads_id, snapshot: 0 };
     let attempted = Attempt { timeout, flow: context.call.flow, rpcs: &mut attempt.rpcs };
-    let changes = backend.pod_hook((session, plan), (call, &pod), attempted).await?;
+    let changes = backend.pod_hook(session, call, &pod, attempted).await?;
     // The answer may have shown that the backend has changed.
     let cache = cache.filter(|_| session.cache.is_trusted());
     match cache {
@@ -262,7 +262,7 @@ impl NodeQuestion for HookQuestion {
         let changes = self.cache(cache).filter(|_| cache.is_trusted())?;
         let rows = &ask.nodes().rows;
         let answers = changes.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && changes.is_check_due();
+        let check = answers.are_some_known() && changes.take_check();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 

@@ -162,7 +162,7 @@ impl Decider {
                 return Ok((encoded, kept));
             }
             let other = backend.elsewhere(caller, &session);
-            let other = other.filter(|_| backend.allows_retry(PolicyVerb::Preempt));
+            let other = other.filter(|_| backend.take_retry(PolicyVerb::Preempt));
             let Some(other) = other else { return Ok((encoded, kept)) };
             session = other;
         }

@@ -163,7 +163,7 @@ impl NodeQuestion for ScoreQuestion<'_> {
         let cache = &session.cache;
         if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
             let answers = scores.recall(pod, slots.iter().map(|slot| rows.key(*slot)));
-            let check = answers.are_some_known() && scores.is_check_due();
+            let check = answers.are_some_known() && scores.take_check();
             return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
         let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;

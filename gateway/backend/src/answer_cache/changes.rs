@@ -66,9 +66,9 @@ impl ChangeCache {
         Self { answers, nodes: Mutex::default(), pods: Mutex::default() }
     }
 
-    /// As [`VerbCache::is_check_due`].
-    pub fn is_check_due(&self) -> bool {
-        self.answers.is_check_due()
+    /// As [`VerbCache::take_check`].
+    pub fn take_check(&self) -> bool {
+        self.answers.take_check()
     }
 
     /// The numbers of the changes of these nodes.

@@ -60,19 +60,19 @@ impl Supervisor {
                 Ok(addresses) => {
                     pauses.reset();
                     outage = Outage::default();
-                    self.stale(None);
+                    self.set_stale(None);
                     self.reconcile(&addresses);
                     self.until_due().await;
                 }
                 Err(failure) if !self.sessions.is_empty() => {
                     let backend = &self.task.settings.name;
                     tracing::debug!(%backend, "the host cannot be resolved, known addresses stay in use: {failure}");
-                    self.stale(Some(failure));
+                    self.set_stale(Some(failure));
                     self.until_due().await;
                 }
                 Err(failure) => {
                     outage.log(&Place::host(&self.task.settings), &failure, false);
-                    self.unresolved(failure);
+                    self.set_unresolved(failure);
                     sleep(pauses.next_pause()).await;
                 }
             }
@@ -119,18 +119,18 @@ impl Supervisor {
     }
 
     /// Records that known addresses stay in use although the host cannot be resolved, or that it can.
-    fn stale(&self, failure: Option<BackendFailure>) {
+    fn set_stale(&self, failure: Option<BackendFailure>) {
         let Some(endpoints) = self.endpoints.upgrade() else { return };
         let mut stale = endpoints.stale.lock();
         let since = stale.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         *stale = failure.map(|failure| (since, failure));
     }
 
-    fn unresolved(&self, failure: BackendFailure) {
+    fn set_unresolved(&self, failure: BackendFailure) {
         if let Some(endpoints) = self.endpoints.upgrade() {
             *endpoints.unresolved.lock() = Some(failure);
         }
-        self.shared.availability.unresolved();
+        self.shared.availability.set_unresolved();
     }
 
     /// Uses these addresses. Others stay in use until one of these has a session.
@@ -154,7 +154,7 @@ impl Supervisor {
         for address in before.iter().map(of).filter(|known| !list.iter().any(|kept| of(kept) == *known)) {
             let backend = &self.task.settings.name;
             tracing::info!(%backend, %address, "address removed: the host no longer resolves to it; calls in progress finish");
-            self.shared.availability.removed(address);
+            self.shared.availability.remove(address);
         }
         *endpoints.unresolved.lock() = None;
         self.shared.several.store(list.len() > 1, Ordering::Relaxed);
@@ -164,9 +164,8 @@ impl Supervisor {
     /// Starts the task of a new address.
     fn start(&mut self, address: SocketAddr) -> SessionHandle {
         let SessionTask { settings, gateway, cadences, .. } = &*self.task;
-        let of = (&**gateway, settings.name.as_str());
-        let endpoint = Arc::new(Endpoint::new(of, address, cadences.into()));
-        self.shared.availability.added(address);
+        let endpoint = Arc::new(Endpoint::new(gateway, settings.name.as_str(), address, cadences.into()));
+        self.shared.availability.add(address);
         let (publisher, handle) = session::channel(endpoint, Arc::clone(&self.shared));
         self.sessions.spawn(session::run(Arc::clone(&self.task), publisher));
         handle

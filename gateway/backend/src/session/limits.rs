@@ -17,7 +17,7 @@ use crate::info::{Info, UnscaledScores};
 
 /// The limits of one backend over all of its sessions.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct SessionLimits {
     announcements: RateLimitedLog,
     pub(super) view_changes: ViewChanges,
 }
@@ -26,13 +26,13 @@ pub(super) struct Limits {
 const BURST: u32 = 5;
 const EVERY: Duration = Duration::from_secs(30);
 
-impl Default for Limits {
+impl Default for SessionLimits {
     fn default() -> Self {
         Self { announcements: RateLimitedLog::new(BURST, EVERY), view_changes: ViewChanges::default() }
     }
 }
 
-impl Limits {
+impl SessionLimits {
     /// Logs that a backend is ready, and the configured verbs that it cannot serve.
     pub(super) fn announce(&self, settings: &config::BackendSettings, info: &Info) {
         let Some(similar) = self.announcements.permit() else { return };
@@ -93,8 +93,8 @@ const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
 impl Outage {
     /// Logs a failed attempt to connect, or the end of a connection that was usable, if a line is due.
     pub(crate) fn log(&mut self, place: &Place<'_>, failure: &BackendFailure, was_usable: bool) {
-        let turn = if was_usable { self.turn_of_end(failure.kind) } else { self.turn(failure.kind) };
-        let Some(lasted) = turn else { return };
+        let permit = if was_usable { self.permit_of_end(failure.kind) } else { self.permit(failure.kind) };
+        let Some(lasted) = permit else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
             minutes => ("still down", format!(" for {minutes} min")),
@@ -117,18 +117,18 @@ impl Outage {
         );
     }
 
-    /// The turn for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
+    /// As [`permit`](Self::permit), for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
     /// moment later, tells why, or is the end of the outage. If the backend sent too much, no attempt would tell.
-    fn turn_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
+    fn permit_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
         let is_told_later = kind != FailureKind::Oversize && self.logged.is_none();
         if is_told_later && !mem::replace(&mut self.lost, true) {
             return None;
         }
-        self.turn(kind)
+        self.permit(kind)
     }
 
     /// How long the backend has been down; `None` if it is too early to log it again.
-    fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
+    fn permit(&mut self, kind: FailureKind) -> Option<Duration> {
         let now = Instant::now();
         let (began, last) = *self.logged.get_or_insert((now, now));
         if !self.kinds.contains(&kind) {
@@ -162,12 +162,12 @@ const PAUSES: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins
 const QUIET: Duration = Duration::from_mins(10);
 
 impl ViewChanges {
-    /// Whether a handshake is accepted after the latest accepted one: not if its views change too soon. The first one
-    /// of a connection always is, since without it the backend could not be called.
-    pub(super) fn allow(&self, next: &GetInfoResponse, is_first: bool) -> bool {
+    /// Accepts a handshake after the latest accepted one, unless its views change too soon. The first one of a connection
+    /// always is, since without it the backend could not be called. Returns whether it is accepted.
+    pub(super) fn try_accept(&self, next: &GetInfoResponse, is_first: bool) -> bool {
         let mut accepted = self.0.lock();
         let differs = accepted.handshake.as_ref().is_some_and(|latest| views(latest) != views(next));
-        let allowed = !differs || accepted.turn() || is_first;
+        let allowed = !differs || accepted.try_change() || is_first;
         if allowed {
             accepted.handshake = Some(next.clone());
         }
@@ -176,7 +176,7 @@ impl ViewChanges {
 }
 
 impl AcceptedViews {
-    fn turn(&mut self) -> bool {
+    fn try_change(&mut self) -> bool {
         let now = Instant::now();
         let changes = match self.changes {
             Some((at, changes)) if now - at < QUIET => {
@@ -241,7 +241,7 @@ mod tests {
         let mut outage = Outage::default();
         let mut logged = Vec::new();
         for attempt in 0..=100_u64 {
-            if let Some(lasted) = outage.turn(FailureKind::Unreachable) {
+            if let Some(lasted) = outage.permit(FailureKind::Unreachable) {
                 logged.push((attempt * 2, lasted.as_secs()));
             }
             tokio::time::advance(Duration::from_secs(2)).await;
@@ -256,7 +256,7 @@ mod tests {
             [FailureKind::Unreachable, FailureKind::Status, FailureKind::Unreachable, FailureKind::Status];
         let mut logged = Vec::new();
         for kind in kinds {
-            logged.push(outage.turn(kind).is_some());
+            logged.push(outage.permit(kind).is_some());
             tokio::time::advance(Duration::from_secs(2)).await;
         }
         assert_eq!(logged, [true, true, false, false]);
@@ -265,16 +265,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_outage_that_begins_with_a_lost_connection_has_one_line() {
         let mut outage = Outage::default();
-        assert!(outage.turn_of_end(FailureKind::Reset).is_none());
-        assert!(outage.turn(FailureKind::Unreachable).is_some());
-        assert!(outage.turn(FailureKind::Unreachable).is_none());
+        assert!(outage.permit_of_end(FailureKind::Reset).is_none());
+        assert!(outage.permit(FailureKind::Unreachable).is_some());
+        assert!(outage.permit(FailureKind::Unreachable).is_none());
 
         let mut flapping = Outage::default();
-        let logged = [(); 3].map(|()| flapping.turn_of_end(FailureKind::Reset).is_some());
+        let logged = [(); 3].map(|()| flapping.permit_of_end(FailureKind::Reset).is_some());
         assert_eq!(logged, [false, true, false], "it never fails to connect");
 
         let mut flooding = Outage::default();
-        assert!(flooding.turn_of_end(FailureKind::Oversize).is_some(), "no other line would name the cause");
+        assert!(
+            flooding.permit_of_end(FailureKind::Oversize).is_some(),
+            "no other line would name the cause"
+        );
     }
 
     fn asking_for(prefix: u32) -> GetInfoResponse {
@@ -285,24 +288,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn other_views_are_taken_more_and_more_rarely() {
         let changes = ViewChanges::default();
-        assert!(changes.allow(&asking_for(0), true));
+        assert!(changes.try_accept(&asking_for(0), true));
         let mut taken = Vec::new();
         for second in 1..=200 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            if changes.allow(&asking_for(second), false) {
+            if changes.try_accept(&asking_for(second), false) {
                 taken.push(second);
             }
         }
         assert_eq!(taken, [1, 2, 3, 4, 5, 10, 20, 40, 80, 140, 200]);
         let revised = GetInfoResponse { revision: "2".to_owned(), ..asking_for(200) };
-        assert!(changes.allow(&revised, false), "another revision with the same views is taken at once");
-        assert!(!changes.allow(&asking_for(0), false));
-        assert!(changes.allow(&asking_for(0), true), "the first one of another connection");
-        assert!(!changes.allow(&asking_for(1), false), "which does not make up for the pause");
+        assert!(changes.try_accept(&revised, false), "another revision with the same views is taken at once");
+        assert!(!changes.try_accept(&asking_for(0), false));
+        assert!(changes.try_accept(&asking_for(0), true), "the first one of another connection");
+        assert!(!changes.try_accept(&asking_for(1), false), "which does not make up for the pause");
         tokio::time::advance(QUIET).await;
-        assert_eq!((1..=10).filter(|prefix| changes.allow(&asking_for(*prefix), false)).count(), 5);
+        assert_eq!((1..=10).filter(|prefix| changes.try_accept(&asking_for(*prefix), false)).count(), 5);
         tokio::time::advance(PAUSES.after(0)).await;
-        assert!(changes.allow(&asking_for(0), false));
+        assert!(changes.try_accept(&asking_for(0), false));
     }
 
     #[tokio::test(start_paused = true)]

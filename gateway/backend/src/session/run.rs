@@ -28,7 +28,7 @@ use tokio::{
 
 use super::{
     Connection, Paths, Session, SessionPublisher,
-    limits::{Limits, Outage, Place},
+    limits::{Outage, Place, SessionLimits},
 };
 
 use crate::{
@@ -67,7 +67,7 @@ pub(crate) struct SessionTask {
 
 /// Keeps an address connected while its handle exists.
 pub(crate) async fn run(task: Arc<SessionTask>, publisher: SessionPublisher) {
-    let limits = Limits::default();
+    let limits = SessionLimits::default();
     tokio::select! {
         () = publisher.failure.closed() => {}
         never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &limits)) => match never {},
@@ -113,7 +113,7 @@ async fn retry<S: Future<Output = SessionEnd>>(
     }
 }
 
-async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &Limits) -> SessionEnd {
+async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &SessionLimits) -> SessionEnd {
     let mut connecting = Connecting { task, publisher, limits, ready_since: None };
     let Err(failure) = contained(&task.metrics, connecting.run()).await;
     SessionEnd { failure, ready_since: connecting.ready_since }
@@ -122,7 +122,7 @@ async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &Limi
 struct Connecting<'s> {
     task: &'s SessionTask,
     publisher: &'s SessionPublisher,
-    limits: &'s Limits,
+    limits: &'s SessionLimits,
     /// Since when the connection has been usable.
     ready_since: Option<Instant>,
 }
@@ -142,7 +142,7 @@ impl Connecting<'_> {
             biased;
             ended = &mut driver => {
                 if let Some(session) = self.publisher.session() {
-                    session.connection.ended();
+                    session.connection.set_ended();
                 }
                 let error = match ended {
                     Ok(ended) => ended.err(),
@@ -155,7 +155,7 @@ impl Connecting<'_> {
             }
             Err(failure) = self.refresh(requests) => {
                 if let Some(session) = self.publisher.session() {
-                    session.connection.ended();
+                    session.connection.set_ended();
                 }
                 failure
             }
@@ -181,7 +181,7 @@ impl Connecting<'_> {
     /// Performs handshakes until the connection counts as lost.
     async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new((self.task, &self.publisher.endpoint), requests);
+        let mut known = Known::new(self.task, &self.publisher.endpoint, requests);
         let mut missed = 0;
         loop {
             let Connection { requests, paths, endpoint, .. } = &*known.connection;
@@ -189,9 +189,9 @@ impl Connecting<'_> {
             let answer = handshake(settings, requests, paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
                 if missed > 0 || self.ready_since.is_none() {
-                    breakers.may_have_recovered();
+                    breakers.probe_now();
                 }
-                breakers.lives();
+                breakers.note_answer();
             }
             match answer {
                 Err(error) => {
@@ -230,7 +230,7 @@ impl Connecting<'_> {
         if !is_new && current.as_ref().is_none_or(|session| !session.cache.is_outdated()) {
             return;
         }
-        if !self.limits.view_changes.allow(&response, known.latest.is_none()) {
+        if !self.limits.view_changes.try_accept(&response, known.latest.is_none()) {
             if let Some(similar) = known.log_limit.permit() {
                 let backend = &settings.name;
                 tracing::warn!(
@@ -264,7 +264,7 @@ impl Connecting<'_> {
             cache
         });
         if is_new {
-            known.connection.endpoint.breakers.may_have_recovered();
+            known.connection.endpoint.breakers.probe_now();
             self.limits.announce(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
@@ -306,7 +306,7 @@ struct Known {
 }
 
 impl Known {
-    fn new((task, endpoint): (&SessionTask, &Arc<Endpoint>), requests: SendRequest<Bytes>) -> Self {
+    fn new(task: &SessionTask, endpoint: &Arc<Endpoint>, requests: SendRequest<Bytes>) -> Self {
         let settings = &task.settings;
         // A new connection may lead to another process.
         endpoint.set_serving(true);
@@ -368,7 +368,7 @@ mod tests {
 
     fn endpoint() -> Arc<Endpoint> {
         let address = ([127, 0, 0, 1], 1).into();
-        Arc::new(Endpoint::new(("gateway", "racks"), address, (&Cadences::default()).into()))
+        Arc::new(Endpoint::new("gateway", "racks", address, (&Cadences::default()).into()))
     }
 
     fn shared() -> Arc<Shared> {

@@ -61,7 +61,7 @@ pub(super) struct WatchState {
 
 impl WatchState {
     /// All objects are listed. Does not end a failure of an earlier watch: the next one may fail again.
-    pub(super) fn listed(&mut self) -> bool {
+    pub(super) fn set_listed(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.listed, true);
         if is_first {
             self.failing = None;
@@ -70,14 +70,14 @@ impl WatchState {
     }
 
     /// The watch is open. Returns true if there is something to log.
-    pub(super) fn watching(&mut self) -> bool {
+    pub(super) fn set_watching(&mut self) -> bool {
         self.latest = None;
         self.failing.take().is_some()
     }
 
     /// An attempt failed. Returns what is to be logged. One 403 may come from an apiserver that starts and has not loaded its
     /// rules yet, so the next attempt decides.
-    pub(super) fn failed(&mut self, cause: WatchErrorCause) -> Option<WatchErrorCause> {
+    pub(super) fn set_failed(&mut self, cause: WatchErrorCause) -> Option<WatchErrorCause> {
         let before = self.latest.replace(cause);
         if cause == WatchErrorCause::Forbidden && before != Some(cause) {
             return None;
@@ -157,28 +157,31 @@ mod tests {
     /// The first word of the remedy that is logged, if any.
     fn failed(state: &mut WatchState, error: &RequestError) -> String {
         let cause = WatchErrorCause::of(error);
-        let remedy = state.failed(cause).map(|cause| cause.remedy("nodes"));
+        let remedy = state.set_failed(cause).map(|cause| cause.remedy("nodes"));
         remedy.map_or("-".to_owned(), |remedy| remedy.split(' ').next().unwrap().to_owned())
     }
 
     #[test]
     fn a_change_is_logged_once() {
         let mut healthy = WatchState::default();
-        assert_eq!((healthy.listed(), healthy.watching(), healthy.listed()), (true, false, false));
+        assert_eq!(
+            (healthy.set_listed(), healthy.set_watching(), healthy.set_listed()),
+            (true, false, false)
+        );
 
         let mut forbidden = WatchState::default();
         let codes = [403, 500, 403, 403, 403].map(|code| failed(&mut forbidden, &refused(code)));
         assert_eq!(codes, ["-", "Check", "-", "Bind", "-"], "one 403 may come from an apiserver that starts");
-        assert_eq!((forbidden.listed(), forbidden.watching()), (true, false));
+        assert_eq!((forbidden.set_listed(), forbidden.set_watching()), (true, false));
 
         let mut away = WatchState::default();
-        away.listed();
+        away.set_listed();
         let lost = RequestError::Failed("connection refused".to_owned());
         assert_eq!(
             [lost, refused(500), refused(401)].map(|error| failed(&mut away, &error)),
             ["Check", "-", "Check"]
         );
-        assert!(!away.listed(), "the watch may still fail");
-        assert_eq!((away.watching(), away.watching()), (true, false));
+        assert!(!away.set_listed(), "the watch may still fail");
+        assert_eq!((away.set_watching(), away.set_watching()), (true, false));
     }
 }

@@ -164,7 +164,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         self.table.unreadable().replace(unreadable);
         self.table.replace(list);
         self.table.source_health().received();
-        if self.state.listed() {
+        if self.state.set_listed() {
             tracing::info!(known = self.table.count(), "listed all {}; watching for changes", T::OBJECTS);
         }
         self.position = Some(version.clone());
@@ -199,7 +199,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
                 biased;
                 () = &mut short, if !short.is_elapsed() => {
                     works = true;
-                    self.works();
+                    self.note_working();
                     continue;
                 }
                 received = lines.next() => received,
@@ -254,7 +254,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             (version, true) if version.is_empty() => position,
             (version, _) => Some(self::version(version)?),
         };
-        self.works();
+        self.note_working();
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         if !head.resource_version.is_empty() {
             self.position = Some(head.resource_version);
         }
-        self.works();
+        self.note_working();
     }
 
     fn reject(&self, head: &ObjectHead, error: &str) {
@@ -290,41 +290,39 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         }
     }
 
-    /// The watch works: changes would arrive.
-    fn works(&mut self) {
+    /// Records that the watch works: changes would arrive.
+    fn note_working(&mut self) {
         (self.worked, self.failures) = (true, 0);
         self.table.source_health().recovered();
-        if self.state.watching() {
+        if self.state.set_watching() {
             tracing::info!(known = self.table.count(), "watch of {} recovered", T::OBJECTS);
         }
     }
 
     /// Records a failure.
     fn failed(&mut self, error: &RequestError) {
-        if !self.position_survives(error) {
-            self.position = None;
-        }
+        self.judge_position(error);
         if error.code() == Some(410) && self.worked {
             // A valid position has expired; the objects are listed again.
             return;
         }
         self.table.source_health().refused(error);
-        if let Some(cause) = self.state.failed(WatchErrorCause::of(error)) {
+        if let Some(cause) = self.state.set_failed(WatchErrorCause::of(error)) {
             let (known, error, objects) = (self.table.count(), error.to_string(), T::OBJECTS);
             let remedy = cause.remedy(objects);
             tracing::warn!(known, error, "cannot watch {objects}; the last known ones stay in use. {remedy}");
         }
     }
 
-    /// Whether the watch can continue from its position after this failure.
-    fn position_survives(&mut self, error: &RequestError) -> bool {
+    /// Drops the position if the watch cannot continue from it after this failure.
+    fn judge_position(&mut self, error: &RequestError) {
         match (error, error.code()) {
-            (RequestError::Unreachable(_), _) | (_, Some(429)) => true,
+            (RequestError::Unreachable(_), _) | (_, Some(429)) => {}
             // The position may be the cause.
-            (_, Some(..500)) => false,
+            (_, Some(..500)) => self.position = None,
             _ => {
                 self.failures += 1;
-                self.failures < ATTEMPTS
+                self.position.take_if(|_| self.failures >= ATTEMPTS);
             }
         }
     }

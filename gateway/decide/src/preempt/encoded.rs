@@ -68,7 +68,7 @@ impl Decider {
         // If all are too large, the call fails, and the failure policy applies.
         let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
-        let pod = pod_field((call.pod, &call.request.pod()), &plan.pod, Vec::new(), &[]);
+        let pod = pod_field(call.pod, &call.request.pod(), &plan.pod, Vec::new(), &[]);
         let mut encoded = EncodedVictims { pod, reads_id: plan.reads_id, ..EncodedVictims::default() };
         let mut budget = Budget { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
