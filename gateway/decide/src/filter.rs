@@ -354,7 +354,7 @@ struct Verdicts {
 
 impl NodeQuestion for FilterQuestion {
     type Fresh = FilterAnswer;
-    /// Numbered as in `backend::answer_cache::VerdictCache`.
+    /// Numbered as in `backend::answer_cache::InternedCache`.
     type Cached = u32;
     type Answer = Verdicts;
 
@@ -380,8 +380,8 @@ impl NodeQuestion for FilterQuestion {
         let cache = &ask.ready.session.cache;
         let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
         let rows = &ask.nodes().rows;
-        let answers = verdicts.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && verdicts.take_check();
+        let answers = verdicts.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && verdicts.answers.take_check();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
@@ -417,7 +417,7 @@ impl NodeQuestion for FilterQuestion {
             known[*at as usize] = 0;
         }
         let verdicts = ask.ready.session.cache.verdicts.as_ref();
-        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.refusals(&known));
+        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.groups(&known));
         for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
             refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
             refusals.push(refusal);
