@@ -32,18 +32,6 @@ pub enum Direction {
     LeastIsBest,
 }
 
-impl Normalization {
-    /// Whether the least raw score is the best.
-    pub fn is_reversed(self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Range(direction) | Self::Max(direction) | Self::MinMax(direction) => {
-                direction == Direction::LeastIsBest
-            }
-        }
-    }
-}
-
 /// The range of raw scores that a backend declares; `None` for no bound on that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Range {

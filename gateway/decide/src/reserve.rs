@@ -181,7 +181,5 @@ fn tell_of_bind(record: &mut CallRecord) {
 
 /// The pod is from the apiserver, not from the request.
 fn unreadable(error: &WireError) -> BindingState {
-    BindingState::Unknown(ApiserverError::Failed(format!(
-        "cannot parse the pod from the apiserver ({error})"
-    )))
+    BindingState::Unknown(ApiserverError::malformed(error))
 }
