@@ -273,30 +273,24 @@ impl Permit<'_> {
     /// Records that the call lost time.
     fn lost_time(&self, cause: BackendFailure) -> Option<Change> {
         let Breaker { failures, open, rule, pauses } = &self.breakers.verbs[self.verb];
-        let signs_of_life = self.breakers.signs();
         let mut open = open.lock();
-        if let Some(open) = &mut *open {
+        let (since, probes, change) = match &*open {
             // Calls that were sent before it opened change nothing.
-            if self.is_probe {
-                open.probes += 1;
-                open.put_off(cause, signs_of_life, *pauses);
-            }
-            return None;
-        }
-        if failures.fetch_add(1, Ordering::Relaxed) + 1 < rule.failures {
-            return None;
-        }
-        let open = open.insert(Open {
-            since: Timestamp::now(),
-            refusal: cause.clone(),
-            cause: cause.clone(),
-            probes: 0,
-            due: Instant::now(),
-            signs_of_life,
-            is_probing: false,
+            Some(_) if !self.is_probe => return None,
+            Some(open) => (open.since, open.probes + 1, None),
+            None if failures.fetch_add(1, Ordering::Relaxed) + 1 < rule.failures => return None,
+            None => (Timestamp::now(), 0, Some(Change::Opened)),
+        };
+        *open = Some(Open {
+            since,
+            refusal: BackendFailure::new(FailureKind::CircuitOpen, &cause.detail),
+            cause,
+            probes,
+            due: Instant::now() + pauses.after(probes),
+            signs_of_life: self.breakers.signs(),
+            is_probing: self.is_probe,
         });
-        open.put_off(cause, signs_of_life, *pauses);
-        Some(Change::Opened)
+        change
     }
 }
 
@@ -319,15 +313,6 @@ impl Breaker {
         let mut open = self.open.lock();
         self.failures.store(0, Ordering::Relaxed);
         open.take().map(|open| Change::Closed(open.since))
-    }
-}
-
-impl Open {
-    /// Begins the pause before the next probe.
-    fn put_off(&mut self, cause: BackendFailure, signs_of_life: u64, pauses: Pauses) {
-        self.refusal = BackendFailure::new(FailureKind::CircuitOpen, &cause.detail);
-        self.due = Instant::now() + pauses.after(self.probes);
-        (self.cause, self.signs_of_life) = (cause, signs_of_life);
     }
 }
 

@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use extender_gateway_contract::protobuf::{decoded, put_prefix};
+use extender_gateway_contract::protobuf::decoded;
 use extender_gateway_core::FailureKind;
 use prost::Message;
 use tonic::Code;
@@ -65,12 +64,9 @@ impl HealthChecks {
 
 async fn check(connection: &Connection, service: String, timeout: Duration) -> Result<i32, RpcError> {
     let request = HealthCheckRequest { service };
-    let mut framed = Vec::new();
-    put_prefix(request.encoded_len(), &mut framed)?;
-    request.encode_raw(&mut framed);
     let limits = Limits { timeout, answer: LARGEST_ANSWER };
     let (requests, path) = (&connection.requests, &connection.paths.health);
-    let answer = grpc::unary(requests, path, [Bytes::from(framed)], limits, None).await?;
+    let answer = grpc::ask(requests, path, &request, limits).await?;
     let HealthCheckResponse { status } = decoded(answer)?;
     Ok(status)
 }

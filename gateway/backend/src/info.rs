@@ -313,41 +313,26 @@ impl Info {
     }
 
     /// How it scores.
-    ///
-    /// # Errors
-    /// It cannot.
     pub fn score(&self) -> Result<&ScorePlan, &BackendFailure> {
         self.plan(PolicyVerb::Score, |plan| if let Plan::Score(plan) = plan { Some(plan) } else { None })
     }
 
     /// How it binds.
-    ///
-    /// # Errors
-    /// It cannot.
     pub fn bind(&self) -> Result<&BindPlan, &BackendFailure> {
         self.plan(PolicyVerb::Bind, |plan| if let Plan::Bind(plan) = plan { Some(plan) } else { None })
     }
 
     /// How it serves a verb about nodes.
-    ///
-    /// # Errors
-    /// It cannot serve it, or the verb is not about nodes.
     pub fn about_nodes(&self, verb: PolicyVerb) -> Result<&VerbPlan, &BackendFailure> {
         self.plan(verb, Plan::about_nodes)
     }
 
     /// How it serves a hook about the pod alone.
-    ///
-    /// # Errors
-    /// It cannot serve it, or the verb is no such hook.
     pub fn pod_hook(&self, verb: PolicyVerb) -> Result<&PodHookPlan, &BackendFailure> {
         self.plan(verb, |plan| if let Plan::PodHook(plan) = plan { Some(plan) } else { None })
     }
 
     /// How it serves a hook about nodes.
-    ///
-    /// # Errors
-    /// It cannot serve it, or the verb is no such hook.
     pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
         self.plan(verb, |plan| if let Plan::NodesHook(plan) = plan { Some(plan) } else { None })
     }

@@ -49,7 +49,6 @@ use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{RpcRole, Rpcs};
 use extender_gateway_settings as config;
 use extender_policy_api::v1alpha1::Purpose;
-use http::Uri;
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -77,9 +76,8 @@ pub struct Attempt<'r> {
 }
 
 /// A request as it is sent.
-struct Request<'s, const N: usize> {
+struct Request<const N: usize> {
     verb: PolicyVerb,
-    path: &'s Uri,
     pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
     nodes: u32,
@@ -267,7 +265,6 @@ impl Backend {
         let allowed = session.info.pod_hook(verb)?.changes;
         let request = Request {
             verb,
-            path: &session.connection.paths.verbs[verb],
             pieces: session.connection.head.around(call, pod.clone(), session.info.most_request_bytes)?,
             nodes: 0,
             form: NodeForm::None,
@@ -288,7 +285,6 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb: PolicyVerb::Preempt,
-            path: &session.connection.paths.verbs[PolicyVerb::Preempt],
             pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
             form: NodeForm::Rows,
@@ -313,7 +309,6 @@ impl Backend {
         let most = session.info.most_request_bytes;
         let request = Request {
             verb: PolicyVerb::Bind,
-            path: &session.connection.paths.verbs[PolicyVerb::Bind],
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
@@ -360,7 +355,6 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb,
-            path: &session.connection.paths.verbs[verb],
             pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
             form: question.nodes.form,
@@ -376,11 +370,11 @@ impl Backend {
     async fn call<T, const N: usize>(
         &self,
         session: &Session,
-        request: Request<'_, N>,
+        request: Request<N>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Request { verb, path, pieces, nodes, form, largest_answer } = request;
+        let Request { verb, pieces, nodes, form, largest_answer } = request;
         let Attempt { timeout, flow, rpcs } = attempt;
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
@@ -407,7 +401,8 @@ impl Backend {
         }
         let limits = Limits { timeout, answer: largest_answer };
         let began = Instant::now();
-        let call = grpc::unary(&connection.requests, path, pieces, limits, span.as_ref());
+        let call =
+            grpc::unary(&connection.requests, &connection.paths.verbs[verb], pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
         if answer.as_ref().err().is_none_or(RpcError::is_an_answer) {
             slot.note_answer();
