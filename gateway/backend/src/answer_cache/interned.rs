@@ -71,7 +71,7 @@ pub trait NodeGroup: Clone {
 }
 
 impl NodeGroup for Refusal {
-    /// [`LONGEST_REASON`] and [`MOST_DIFFERENT`] are the limit.
+    /// `LONGEST_REASON` and `MOST_DIFFERENT` are the limit.
     const MOST_KEY_BYTES: usize = usize::MAX;
 
     fn key(&self) -> Option<Vec<u8>> {
