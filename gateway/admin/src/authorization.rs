@@ -167,7 +167,7 @@ impl Authorizer {
     }
 
     fn log(&self, request: &Parts, refusal: &Refusal) {
-        let Some(similar) = self.refused.turn_of(refusal.cause()) else { return };
+        let Some(similar) = self.refused.permit_of(refusal.cause()) else { return };
         let (address, path) = (self.address.as_str(), bounded(request.uri.path()));
         let caller = request.extensions.get::<PageCaller>().map(|caller| caller.address);
         let caller = caller.map(tracing::field::display);

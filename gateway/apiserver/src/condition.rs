@@ -31,7 +31,9 @@ pub struct PodCondition<'a> {
 /// The apiserver does not confirm it: 404 if there is no such pod, 409 if it has another UID.
 pub async fn set_condition(
     client: &Client,
-    (namespace, name, uid): (&str, &str, &str),
+    namespace: &str,
+    name: &str,
+    uid: &str,
     condition: PodCondition<'_>,
 ) -> Result<(), RequestError> {
     let PodCondition { kind, reason, message } = condition;
@@ -75,7 +77,7 @@ mod tests {
         let client = Client::new(service, "default");
         let condition =
             PodCondition { kind: "example.com/Requeued", reason: "Changed", message: "racks has changed" };
-        set_condition(&client, ("shop", "web-0", "u-1"), condition).await.unwrap();
+        set_condition(&client, "shop", "web-0", "u-1", condition).await.unwrap();
         let (head, body) = seen.lock().unwrap().take().unwrap();
         assert_eq!(
             (head.method.as_str(), head.uri.path()),

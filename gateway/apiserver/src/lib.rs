@@ -21,7 +21,7 @@ pub use access::{ClientTimeouts, ConnectError, check, client, config, connect};
 pub use binding::bind;
 pub use condition::{PodCondition, set_condition};
 pub use event::{EventPod, PodEvent, create_event};
-pub use request::{RequestError, answer_excludes_an_effect, read, send};
+pub use request::{RequestError, read, send};
 pub use review::{may, user_of};
 pub use touch::{RETRY, touch_node};
 

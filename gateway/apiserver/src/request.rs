@@ -59,22 +59,13 @@ impl RequestError {
     pub fn excludes_an_effect(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
-            Self::Refused { code, .. } => answer_excludes_an_effect(*code, true),
-            Self::NotStatus { code, .. } => answer_excludes_an_effect(*code, false),
+            // After a timeout and an error of the server, etcd may have stored what the apiserver could not confirm.
+            Self::Refused { code, .. } => (400..500).contains(code) && *code != 408,
+            // An apiserver with too many requests answers without a Status, before it looks at the request. Any other
+            // answer may be that of a proxy, which gave up while the apiserver was at work.
+            Self::NotStatus { code, .. } => *code == 429,
             Self::TooLarge(_) | Self::Failed(_) => false,
         }
-    }
-}
-
-/// Whether an answer with this HTTP status, with a `Status` or without one, certainly means that the request had no effect.
-pub fn answer_excludes_an_effect(code: u16, is_status: bool) -> bool {
-    if is_status {
-        // After a timeout and an error of the server, etcd may have stored what the apiserver could not confirm.
-        (400..500).contains(&code) && code != 408
-    } else {
-        // An apiserver with too many requests answers without a Status, before it looks at the request. Any other answer
-        // may be that of a proxy, which gave up while the apiserver was at work.
-        code == 429
     }
 }
 

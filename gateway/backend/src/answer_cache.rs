@@ -5,6 +5,7 @@
 
 mod cached_answers;
 mod changes;
+mod interned;
 mod shared;
 
 use std::{
@@ -19,22 +20,17 @@ use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use self::cached_answers::CachedAnswers;
-pub use self::{changes::ChangeCache, shared::SharedCaches};
+pub use self::{changes::ChangeCache, interned::InternedCache, shared::SharedCaches};
 use extender_gateway_cluster::table::RowKey;
 
 /// The most that the cached answers of one verb of one backend may take, in bytes. The least recently used pods are
 /// evicted first. Three backends with two verbs each, all full, leave two thirds of 150 MB for everything else.
 const MOST_BYTES: usize = 8 << 20;
-/// The most different reasons that are cached. A backend with more of them does not use constant reasons.
-const MOST_REASONS: usize = 4096;
-/// Longer reasons are not cached, in bytes: more than kube-scheduler ever shows of one.
-const LONGEST_REASON: usize = 1024;
-
 /// The cached answers of a backend.
 #[derive(Debug)]
 pub struct AnswerCache {
     /// Verdicts of filter calls; `None` if filter is not pure.
-    pub verdicts: Option<VerdictCache>,
+    pub verdicts: Option<InternedCache<Refusal>>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<VerbCache<i32>>,
     /// Changes of hooks; `None` where the hook is not pure, and for verbs that are no hooks.
@@ -54,7 +50,7 @@ impl AnswerCache {
     /// cache has all answers.
     pub fn new(verbs: &CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
-            verdicts: verbs[PolicyVerb::Filter].then(|| VerdictCache::new(check_every)),
+            verdicts: verbs[PolicyVerb::Filter].then(|| InternedCache::new(check_every)),
             scores: verbs[PolicyVerb::Score].then(|| VerbCache::new(MOST_BYTES, check_every)),
             changes: PerPolicyVerb::from_fn(|verb| {
                 (verb.is_hook() && verbs[verb]).then(|| ChangeCache::new(check_every))
@@ -163,8 +159,8 @@ impl<A: Copy + Default> VerbCache<A> {
         Self { classes: Mutex::new(classes), most, check_every, calls: AtomicU32::new(0) }
     }
 
-    /// Whether a call that the cache could answer is sent to the backend anyway.
-    pub fn is_check_due(&self) -> bool {
+    /// Counts a call that the cache could answer. Returns whether it is sent to the backend anyway.
+    pub fn take_check(&self) -> bool {
         let every = self.check_every.get();
         self.calls.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
@@ -222,99 +218,6 @@ impl<A: Copy + Default> Classes<A> {
         }
         self.by_pod.retain(|_, class| class.used >= keep_from);
         self.by_pod.shrink_to_fit();
-    }
-}
-
-/// Cached verdicts: accepted, or refused for a reason.
-#[derive(Debug)]
-pub struct VerdictCache {
-    /// 0 for accepted, otherwise the index of the reason plus one.
-    answers: VerbCache<u32>,
-    reasons: Mutex<ReasonTable>,
-}
-
-#[derive(Debug, Default)]
-struct ReasonTable {
-    known: Vec<Reason>,
-    places: HashMap<Reason, u32>,
-}
-
-/// What the refusals of many nodes have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Reason {
-    text: String,
-    rule: String,
-    preemption_may_help: bool,
-}
-
-impl ReasonTable {
-    fn place(&mut self, refusal: &Refusal) -> Option<u32> {
-        let Refusal { reason, rule, preemption_may_help, positions: _ } = refusal;
-        if reason.len() > LONGEST_REASON {
-            return None;
-        }
-        let key =
-            Reason { text: reason.clone(), rule: rule.clone(), preemption_may_help: *preemption_may_help };
-        if let Some(place) = self.places.get(&key) {
-            return Some(*place);
-        }
-        let place = u32::try_from(self.known.len()).ok().filter(|_| self.known.len() < MOST_REASONS)?;
-        self.known.push(key.clone());
-        self.places.insert(key, place);
-        Some(place)
-    }
-}
-
-impl VerdictCache {
-    fn new(check_every: NonZeroU32) -> Self {
-        Self { answers: VerbCache::new(MOST_BYTES, check_every), reasons: Mutex::default() }
-    }
-
-    /// As [`VerbCache::is_check_due`].
-    pub fn is_check_due(&self) -> bool {
-        self.answers.is_check_due()
-    }
-
-    /// The verdicts of these nodes: 0 for accepted, another number for each reason.
-    pub fn recall(&self, pod: &[u8], rows: impl ExactSizeIterator<Item = RowKey>) -> Answers<u32> {
-        self.answers.recall(pod, rows)
-    }
-
-    /// The refusals in these verdicts. Positions are indexes of `verdicts`.
-    pub fn refusals(&self, verdicts: &[u32]) -> Vec<Refusal> {
-        let reasons = self.reasons.lock();
-        let mut refusals: Vec<Refusal> = Vec::new();
-        // By reason; there are at most `MOST_REASONS`, usually a few.
-        let mut places = vec![None; reasons.known.len()];
-        let refused = (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, verdict.checked_sub(1)?)));
-        for (at, reason) in refused {
-            let reason = reason as usize;
-            let place: usize = *places[reason].get_or_insert_with(|| {
-                let Reason { text, rule, preemption_may_help } = reasons.known[reason].clone();
-                refusals.push(Refusal { reason: text, rule, preemption_may_help, positions: Vec::new() });
-                refusals.len() - 1
-            });
-            refusals[place].positions.push(at);
-        }
-        refusals
-    }
-
-    /// The verdicts in an answer, one for each node of the request. `None` for those whose reason cannot be cached.
-    pub fn read(&self, refusals: &[Refusal], count: usize) -> Vec<Option<u32>> {
-        let mut verdicts = vec![Some(0); count];
-        let mut reasons = self.reasons.lock();
-        for refusal in refusals {
-            let place = reasons.place(refusal).map(|place| place + 1);
-            for at in &refusal.positions {
-                verdicts[*at as usize] = place;
-            }
-        }
-        verdicts
-    }
-
-    /// Stores verdicts.
-    pub fn store(&self, pod: &Bytes, verdicts: impl Iterator<Item = (RowKey, Option<u32>)>) {
-        self.answers.store(pod, verdicts.filter_map(|(row, verdict)| Some((row, verdict?))));
     }
 }
 

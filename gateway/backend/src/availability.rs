@@ -57,19 +57,19 @@ impl Availability {
     }
 
     /// Records that an address is new, and has not been tried.
-    pub(super) fn added(&self, address: SocketAddr) {
+    pub(super) fn add(&self, address: SocketAddr) {
         self.addresses.lock().sessions.push((address, None));
     }
 
     /// Records that an address is no longer used.
-    pub(super) fn removed(&self, address: SocketAddr) {
+    pub(super) fn remove(&self, address: SocketAddr) {
         let mut addresses = self.addresses.lock();
         addresses.sessions.retain(|(known, _)| *known != address);
         self.settle(&mut addresses);
     }
 
     /// Records that an address has a session, or why not.
-    pub(super) fn changed(&self, address: SocketAddr, has_session: bool) {
+    pub(super) fn set_session(&self, address: SocketAddr, has_session: bool) {
         let mut addresses = self.addresses.lock();
         let known = addresses.sessions.iter_mut().find(|(known, _)| *known == address);
         // One that is removed has a session for a moment longer.
@@ -79,12 +79,12 @@ impl Availability {
     }
 
     /// Records that it has no address.
-    pub(super) fn unresolved(&self) {
+    pub(super) fn set_unresolved(&self) {
         self.down(&mut self.addresses.lock());
     }
 
-    /// Records that the version or the revision at an address has changed.
-    pub(super) fn revised(&self) {
+    /// Reports that the version or the revision at an address has changed.
+    pub(super) fn report_revision(&self) {
         self.reports.waiting.changed(self.reports.backend.as_str(), PolicyChange::Revision);
     }
 
@@ -153,20 +153,20 @@ mod tests {
         let availability = Availability::of_test();
         let _shown = availability.reports.metrics.backend("test");
         for last in [1, 2] {
-            availability.added(address(last));
+            availability.add(address(last));
         }
-        availability.changed(address(1), false);
+        availability.set_session(address(1), false);
         assert!(!*availability.tried.borrow(), "the other one is not tried yet");
-        availability.changed(address(2), true);
+        availability.set_session(address(2), true);
         assert!(*availability.tried.borrow());
         let since = availability.since().unwrap();
-        availability.changed(address(1), true);
-        availability.changed(address(2), false);
+        availability.set_session(address(1), true);
+        availability.set_session(address(2), false);
         assert_eq!((availability.since(), outages(&availability)), (Some(since), 0));
-        availability.changed(address(1), false);
-        availability.changed(address(1), false);
+        availability.set_session(address(1), false);
+        availability.set_session(address(1), false);
         assert_eq!((availability.since(), outages(&availability)), (None, 1));
-        availability.changed(address(1), true);
+        availability.set_session(address(1), true);
         assert!(availability.since().is_some());
     }
 
@@ -174,15 +174,15 @@ mod tests {
     fn addresses_that_are_replaced_are_no_outage() {
         let availability = Availability::of_test();
         let _shown = availability.reports.metrics.backend("test");
-        availability.added(address(1));
-        availability.changed(address(1), true);
-        availability.added(address(2));
-        availability.removed(address(1));
-        availability.changed(address(1), false);
+        availability.add(address(1));
+        availability.set_session(address(1), true);
+        availability.add(address(2));
+        availability.remove(address(1));
+        availability.set_session(address(1), false);
         assert!(availability.since().is_some(), "the new one is not tried yet");
-        availability.changed(address(2), true);
+        availability.set_session(address(2), true);
         assert_eq!(outages(&availability), 0);
-        availability.unresolved();
+        availability.set_unresolved();
         assert_eq!(outages(&availability), 1);
     }
 }

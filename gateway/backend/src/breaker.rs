@@ -18,7 +18,7 @@ use std::{
 };
 
 use extender_gateway_core::{BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb};
-use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_pace::{backoff::Backoff, cadences::Cadences};
 use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -158,14 +158,14 @@ impl Breakers {
     }
 
     /// Records that the backend answered something other than a call.
-    pub(super) fn lives(&self) {
+    pub(super) fn note_answer(&self) {
         self.signs_of_life.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that it may have recovered: there is a new connection, it answers after a time without an answer, or its
-    /// handshake has changed. The next call of each verb is a probe.
-    pub(super) fn may_have_recovered(&self) {
-        self.lives();
+    /// Makes the next call of each verb a probe, because the backend may have recovered: there is a new connection, it
+    /// answers after a time without an answer, or its handshake has changed.
+    pub(super) fn probe_now(&self) {
+        self.note_answer();
         for verb in PolicyVerb::ALL {
             if let Some(open) = &mut *self.verbs[verb].open.lock() {
                 open.due = Instant::now();
@@ -248,21 +248,49 @@ pub(super) struct Permit<'b> {
 }
 
 impl Permit<'_> {
+    /// The verb of the call.
+    pub(super) fn verb(&self) -> PolicyVerb {
+        self.verb
+    }
+
     /// Whether the call decides about the breaker.
     pub(super) fn is_probe(&self) -> bool {
         self.is_probe
     }
 
     /// Records the end of the call.
-    pub(super) fn ended(self, evidence: Evidence) -> Option<Change> {
+    pub(super) fn record(self, evidence: Evidence) -> Option<Change> {
         let breaker = &self.breakers.verbs[self.verb];
         match evidence {
             // A call that was sent before it opened says nothing about those that wait.
             Evidence::FailsAtOnce if self.is_probe => breaker.close(),
             Evidence::FailsAtOnce | Evidence::Nothing => None,
             Evidence::Works => breaker.close(),
-            Evidence::LosesTime(cause) => breaker.failed((cause, self.is_probe), self.breakers.signs()),
+            Evidence::LosesTime(cause) => self.lost_time(cause),
         }
+    }
+
+    /// Records that the call lost time.
+    fn lost_time(&self, cause: BackendFailure) -> Option<Change> {
+        let Breaker { failures, open, rule, pauses } = &self.breakers.verbs[self.verb];
+        let mut open = open.lock();
+        let (since, probes, change) = match &*open {
+            // Calls that were sent before it opened change nothing.
+            Some(_) if !self.is_probe => return None,
+            Some(open) => (open.since, open.probes + 1, None),
+            None if failures.fetch_add(1, Ordering::Relaxed) + 1 < rule.failures => return None,
+            None => (Timestamp::now(), 0, Some(Change::Opened)),
+        };
+        *open = Some(Open {
+            since,
+            refusal: BackendFailure::new(FailureKind::CircuitOpen, &cause.detail),
+            cause,
+            probes,
+            due: Instant::now() + pauses.after(probes),
+            signs_of_life: self.breakers.signs(),
+            is_probing: self.is_probe,
+        });
+        change
     }
 }
 
@@ -286,48 +314,12 @@ impl Breaker {
         self.failures.store(0, Ordering::Relaxed);
         open.take().map(|open| Change::Closed(open.since))
     }
-
-    fn failed(&self, (cause, is_probe): (BackendFailure, bool), signs_of_life: u64) -> Option<Change> {
-        let mut open = self.open.lock();
-        if let Some(open) = &mut *open {
-            // Calls that were sent before it opened change nothing.
-            if is_probe {
-                open.probes += 1;
-                open.put_off((cause, signs_of_life), self.pauses);
-            }
-            return None;
-        }
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < self.rule.failures {
-            return None;
-        }
-        let open = open.insert(Open {
-            since: Timestamp::now(),
-            refusal: cause.clone(),
-            cause: cause.clone(),
-            probes: 0,
-            due: Instant::now(),
-            signs_of_life,
-            is_probing: false,
-        });
-        open.put_off((cause, signs_of_life), self.pauses);
-        Some(Change::Opened)
-    }
-}
-
-impl Open {
-    /// Begins the pause before the next probe.
-    fn put_off(&mut self, (cause, signs_of_life): (BackendFailure, u64), pauses: Pauses) {
-        self.refusal = BackendFailure::new(FailureKind::CircuitOpen, &cause.detail);
-        self.due = Instant::now() + pauses.after(self.probes);
-        (self.cause, self.signs_of_life) = (cause, signs_of_life);
-    }
 }
 
 impl Pauses {
     /// The pause after this many failed probes.
     fn after(self, probes: u32) -> Duration {
-        // Already the fifth doubling is above the longest pause.
-        let full = self.first * (1 << probes.min(5)).min(LONGEST);
+        let full = Backoff::new(self.first, self.first * LONGEST).after(probes);
         let thousandths = FixedState::default().hash_one((self.jitter, probes)) % 1000;
         let thousandths = u32::try_from(thousandths).expect("it is less than 1000");
         full.saturating_sub(full / JITTER * thousandths / 1000)
@@ -355,7 +347,7 @@ mod tests {
 
     /// One call that ends like this; whether it was sent.
     fn call(breakers: &Breakers, evidence: Evidence) -> bool {
-        breakers.permit(PolicyVerb::Filter).map(|permit| permit.ended(evidence)).is_ok()
+        breakers.permit(PolicyVerb::Filter).map(|permit| permit.record(evidence)).is_ok()
     }
 
     fn opened() -> Breakers {
@@ -423,7 +415,7 @@ mod tests {
     async fn one_probe_after_the_pause_decides() {
         let breakers = opened();
         advance(FIRST).await;
-        breakers.lives();
+        breakers.note_answer();
         let probe = breakers.permit(PolicyVerb::Filter).unwrap();
         assert!(probe.is_probe());
         assert!(breakers.permit(PolicyVerb::Filter).is_err(), "one at a time");
@@ -431,13 +423,13 @@ mod tests {
         drop(probe);
         let probe =
             breakers.permit(PolicyVerb::Filter).expect("the probe was not answered, and not late either");
-        assert_eq!(probe.ended(Evidence::LosesTime(late())), None);
-        breakers.lives();
+        assert_eq!(probe.record(Evidence::LosesTime(late())), None);
+        breakers.note_answer();
         advance(FIRST).await;
         assert!(breakers.permit(PolicyVerb::Filter).is_err(), "the second pause is longer");
         advance(FIRST).await;
         let probe = breakers.permit(PolicyVerb::Filter).unwrap();
-        assert!(matches!(probe.ended(Evidence::Works), Some(Change::Closed(_))));
+        assert!(matches!(probe.record(Evidence::Works), Some(Change::Closed(_))));
         assert!(!breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
         assert_eq!(breakers.open().count(), 0);
         assert!(
@@ -451,16 +443,16 @@ mod tests {
         let breakers = opened();
         advance(Duration::from_mins(1)).await;
         assert!(breakers.permit(PolicyVerb::Filter).is_err());
-        breakers.lives();
+        breakers.note_answer();
         assert!(breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_handshake_alone_closes_nothing_and_recovery_shortens_the_pause() {
         let breakers = opened();
-        breakers.lives();
+        breakers.note_answer();
         assert!(breakers.permit(PolicyVerb::Filter).is_err());
-        breakers.may_have_recovered();
+        breakers.probe_now();
         assert!(breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
         assert!(breakers.is_open(PolicyVerb::Filter));
     }
@@ -473,10 +465,10 @@ mod tests {
         }
         let breakers = opened();
         let earlier = Permit { breakers: &breakers, verb: PolicyVerb::Filter, is_probe: false };
-        assert_eq!(earlier.ended(Evidence::FailsAtOnce), None, "it was sent before");
-        breakers.may_have_recovered();
+        assert_eq!(earlier.record(Evidence::FailsAtOnce), None, "it was sent before");
+        breakers.probe_now();
         let probe = breakers.permit(PolicyVerb::Filter).unwrap();
-        assert!(matches!(probe.ended(Evidence::FailsAtOnce), Some(Change::Closed(_))));
+        assert!(matches!(probe.record(Evidence::FailsAtOnce), Some(Change::Closed(_))));
     }
 
     #[test]

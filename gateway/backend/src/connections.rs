@@ -17,7 +17,7 @@ use super::{
     endpoints::{Endpoints, Shared, Supervisor},
     info::ClusterTables,
     resolver::{Resolve, SystemResolver},
-    session::{self, SessionTask},
+    session::{HandshakeKey, SessionTask},
 };
 
 /// Creates the backends of each configuration. A connection is reused from the previous configuration if nothing
@@ -59,9 +59,10 @@ impl Connections {
     /// A backend with its current settings, and the tables that its requests are built from.
     pub fn backend(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Backend> {
         self.live.retain(|live| live.connection.strong_count() > 0);
-        let same =
-            |live: &&Live| session::same(&live.settings, settings) && live.pods == known.pods.is_some();
-        let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
+        let key = HandshakeKey::from(settings);
+        let is_same =
+            |live: &&Live| HandshakeKey::from(&live.settings) == key && live.pods == known.pods.is_some();
+        let connection = self.live.iter().find(is_same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         let mut longest_timeout = connection.shared.longest_timeout.lock();
         *longest_timeout = settings.longest_timeout().max(*longest_timeout);
@@ -137,6 +138,29 @@ mod tests {
             assert_eq!(*backend.endpoints.shared.longest_timeout.lock(), Duration::from_millis(longest));
             let first = first.get_or_insert_with(|| Arc::clone(&backend));
             assert!(Arc::ptr_eq(&first.endpoints, &backend.endpoints));
+        }
+    }
+
+    #[test]
+    fn a_connection_is_shared_while_the_handshake_means_the_same() {
+        let read = |fields: &str| {
+            samples::config(&format!("- {{name: a, url: 'http://127.0.0.1:1', {fields}}}\n"))
+                .backends
+                .remove(0)
+        };
+        let before = read("filter: {}, score: {weight: 1}");
+        for (fields, is_shared) in [
+            ("filter: {timeout: 50ms}, score: {weight: 2}, mode: Shadow, match: {namespaces: [a]}", true),
+            ("filter: {}", false),
+            ("filter: {}, score: {normalize: Max}", false),
+            ("filter: {}, score: {}, args: {a: 1}", false),
+            ("filter: {}, score: {}, pureAnswers: AskedEachTime", false),
+        ] {
+            assert_eq!(
+                HandshakeKey::from(&before) == HandshakeKey::from(&read(fields)),
+                is_shared,
+                "{fields}"
+            );
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// An address that replicas of the gateway with this name call.
-    pub(super) fn new((gateway, backend): (&str, &str), address: SocketAddr, rule: BreakerRule) -> Self {
+    pub(super) fn new(gateway: &str, backend: &str, address: SocketAddr, rule: BreakerRule) -> Self {
         Self {
             address,
             breakers: Breakers::new((gateway, backend, address), rule),
@@ -180,9 +180,9 @@ impl Shared {
         }
     }
 
-    /// Records the version and the revision of a handshake. Whether they differ from those of the latest one, at any
-    /// address: a replica of another build has replaced one.
-    pub(super) fn policy_changes(&self, (version, revision): (&str, &str)) -> bool {
+    /// Records the version and the revision of a handshake. Returns whether they differ from those of the latest one, at
+    /// any address: a replica of another build has replaced one.
+    pub(super) fn set_policy(&self, version: &str, revision: &str) -> bool {
         let now = (version.to_owned(), revision.to_owned());
         let before = self.policy.lock().replace(now.clone());
         before.is_some_and(|before| before != now)
@@ -236,7 +236,12 @@ impl Endpoints {
                 // kube-scheduler binds as many pods at the same time as it has placed, and each of these calls waits for
                 // work outside. One that waited here would lose time that it needs there.
                 PolicyVerb::Bind => Slots::fixed(u32::MAX),
-                _ => Slots::new(MOST_CALLS),
+                PolicyVerb::Filter
+                | PolicyVerb::Score
+                | PolicyVerb::Preempt
+                | PolicyVerb::BeforeFilter
+                | PolicyVerb::BeforeFilterNodes
+                | PolicyVerb::BeforeScore => Slots::new(MOST_CALLS),
             }),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
@@ -372,11 +377,11 @@ mod tests {
         let rule = BreakerRule { failures: 2, first_pause: Duration::from_secs(1) };
         let verb = PolicyVerb::Filter;
         let after = |ends: &[Evidence]| {
-            let endpoint = Endpoint::new(("gateway", "racks"), ([127, 0, 0, 1], 1).into(), rule);
+            let endpoint = Endpoint::new("gateway", "racks", ([127, 0, 0, 1], 1).into(), rule);
             for evidence in ends {
-                endpoint.outliers.ended(verb, evidence);
+                endpoint.outliers.record(verb, evidence);
                 // A call that a breaker refuses does not end.
-                let _ = endpoint.breakers.permit(verb).map(|permit| permit.ended(evidence.clone()));
+                let _ = endpoint.breakers.permit(verb).map(|permit| permit.record(evidence.clone()));
             }
             assert_eq!(endpoint.rank(PolicyVerb::Score), Rank::Preferred, "each verb has its own");
             endpoint.rank(verb)

@@ -7,12 +7,11 @@ use std::{
     io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Instant,
-};
+use extender_gateway_pace::token_bucket::TokenBucket;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The number of bytes after which a connection yields to the other tasks of the thread.
 const TURN: usize = 64 << 10;
@@ -55,35 +54,25 @@ struct Budget {
     what: &'static str,
     burst: u32,
     per_second: u32,
-    left: u32,
-    /// When it was last refilled. That is done when it is used up, so that the clock is not read for each frame.
-    filled: Instant,
+    tokens: TokenBucket,
 }
 
 impl Budget {
     fn new(what: &'static str, burst: u32, per_second: u32) -> Self {
-        Self { what, burst, per_second, left: burst, filled: Instant::now() }
+        let tokens = TokenBucket::new(burst, per_second, Duration::from_secs(1));
+        Self { what, burst, per_second, tokens }
     }
 
     fn take(&mut self, amount: u32) -> io::Result<()> {
-        if self.left < amount {
-            let now = Instant::now();
-            let millis = (now - self.filled).as_millis() * u128::from(self.per_second);
-            self.put(u32::try_from(millis / 1000).unwrap_or(u32::MAX));
-            self.filled = now;
+        // The clock is not read for each frame.
+        if self.tokens.take_saved(amount) || self.tokens.take(amount) {
+            return Ok(());
         }
-        let Self { what, burst, per_second, .. } = *self;
-        self.left = self.left.checked_sub(amount).ok_or_else(|| {
-            let text = format!(
-                "the backend sent more {what} than its answers need: over {burst} and {per_second} a second"
-            );
-            io::Error::new(io::ErrorKind::QuotaExceeded, text)
-        })?;
-        Ok(())
-    }
-
-    fn put(&mut self, amount: u32) {
-        self.left = self.left.saturating_add(amount).min(self.burst);
+        let Self { what, burst, per_second, .. } = self;
+        let text = format!(
+            "the backend sent more {what} than its answers need: over {burst} and {per_second} a second"
+        );
+        Err(io::Error::new(io::ErrorKind::QuotaExceeded, text))
     }
 }
 
@@ -177,8 +166,8 @@ impl<S> Budgeted<S> {
     fn count_sent(&mut self, mut bytes: &[u8]) {
         while let Some(frame) = self.sent.next(&mut bytes) {
             let frames = allowed_for(&frame);
-            self.frames.put(saturated(frames));
-            self.bytes.put(saturated(frames * PER_FRAME));
+            self.frames.tokens.put(saturated(frames));
+            self.bytes.tokens.put(saturated(frames * PER_FRAME));
         }
     }
 }
@@ -263,8 +252,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Budgeted<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

@@ -14,11 +14,12 @@ pub use self::{
     status::{FailureScope, Processed, RpcError},
 };
 use bytes::{Buf, Bytes, BytesMut};
-use extender_gateway_contract::protobuf::{PREFIX, malformed};
+use extender_gateway_contract::protobuf::{PREFIX, malformed, put_prefix};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header, response};
+use prost::Message;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -44,7 +45,8 @@ pub struct Limits {
 /// Any failure; [`FailureKind::Late`] on a timeout. A timeout, or dropping the future, resets the stream, so that
 /// the backend can stop working.
 pub async fn unary(
-    (connection, path): (&SendRequest<Bytes>, &Uri),
+    connection: &SendRequest<Bytes>,
+    path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
     span: Option<&TraceContext>,
@@ -56,6 +58,19 @@ pub async fn unary(
         Ok(answer) => answer.map_err(|error| with_one_text(error, began.elapsed(), timeout)),
         Err(_) => Err(late(timeout).into()),
     }
+}
+
+/// As [`unary`] with a small message, and without a span.
+pub(super) async fn ask(
+    connection: &SendRequest<Bytes>,
+    path: &Uri,
+    message: &impl Message,
+    limits: Limits,
+) -> Result<Bytes, RpcError> {
+    let mut framed = Vec::new();
+    put_prefix(message.encoded_len(), &mut framed)?;
+    message.encode_raw(&mut framed);
+    unary(connection, path, [Bytes::from(framed)], limits, None).await
 }
 
 fn late(timeout: Duration) -> BackendFailure {

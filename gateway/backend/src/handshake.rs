@@ -7,14 +7,13 @@
 use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_contract::protobuf::{count_packed, decoded, fields, malformed, put_prefix};
+use extender_gateway_contract::protobuf::{count_packed, decoded, fields, malformed};
 use extender_gateway_core::BackendFailure;
 use extender_gateway_observe::Metrics;
 use extender_gateway_settings::{self as config, BackendName, Config, Mode, PodSource};
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
-use prost::Message;
 use tonic::Code;
 
 use super::{
@@ -22,7 +21,7 @@ use super::{
     containment::contained,
     grpc::{self, RpcError},
     info::{API_VERSION, ClusterTables, Info},
-    session::{Paths, same},
+    session::{HandshakeKey, Paths},
 };
 
 /// The largest answer, in bytes.
@@ -83,16 +82,13 @@ pub(super) async fn handshake(
         backend: settings.name.to_string(),
         args: settings.args.clone().unwrap_or_default(),
     };
-    let mut framed = Vec::new();
-    put_prefix(request.encoded_len(), &mut framed)?;
-    request.encode_raw(&mut framed);
     let failed = |error: RpcError| {
         let failure = &error.failure;
         let detail = format!("{FAILED}: {failure}");
         RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
-    let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;
+    let answer = grpc::ask(requests, &paths.info, &request, limits).await.map_err(failed)?;
     read(answer).map_err(|failure| failed(failure.into()))
 }
 
@@ -210,8 +206,9 @@ pub struct PreflightRefusal {
 /// skipped, too.
 pub async fn refusals(metrics: &Metrics, new: &Config, used: &Config) -> Vec<PreflightRefusal> {
     let is_called = |settings: &config::BackendSettings| settings.mode != Mode::Disabled;
-    let is_changed =
-        |new: &&config::BackendSettings| !used.backends.iter().any(|used| is_called(used) && same(used, new));
+    let used_keys: Vec<_> =
+        used.backends.iter().filter(|used| is_called(used)).map(HandshakeKey::from).collect();
+    let is_changed = |new: &&config::BackendSettings| !used_keys.contains(&HandshakeKey::from(*new));
     let tables = ClusterTables::of_config(new);
     let loses_pods = used.pod_source() == PodSource::Watch && new.pod_source() != PodSource::Watch;
     let checked = new.backends.iter().filter(|new| is_called(new) && (loses_pods || is_changed(new)));

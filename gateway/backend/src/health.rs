@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use extender_gateway_contract::protobuf::{decoded, put_prefix};
+use extender_gateway_contract::protobuf::decoded;
 use extender_gateway_core::FailureKind;
-use http::Uri;
 use prost::Message;
 use tonic::Code;
 
@@ -49,7 +47,7 @@ impl HealthChecks {
         }
         let mut serves = true;
         for service in [String::new(), format!("{API_VERSION}.PolicyService")] {
-            match check((connection, &connection.paths.health), service, timeout).await {
+            match check(connection, service, timeout).await {
                 Ok(status) => serves &= status != NOT_SERVING,
                 Err(RpcError { status: Some(Code::NotFound), .. }) => {}
                 // A late or reset check says nothing, and the next one may. The handshake says whether the connection
@@ -64,17 +62,11 @@ impl HealthChecks {
     }
 }
 
-async fn check(
-    (connection, path): (&Connection, &Uri),
-    service: String,
-    timeout: Duration,
-) -> Result<i32, RpcError> {
+async fn check(connection: &Connection, service: String, timeout: Duration) -> Result<i32, RpcError> {
     let request = HealthCheckRequest { service };
-    let mut framed = Vec::new();
-    put_prefix(request.encoded_len(), &mut framed)?;
-    request.encode_raw(&mut framed);
     let limits = Limits { timeout, answer: LARGEST_ANSWER };
-    let answer = grpc::unary((&connection.requests, path), [Bytes::from(framed)], limits, None).await?;
+    let (requests, path) = (&connection.requests, &connection.paths.health);
+    let answer = grpc::ask(requests, path, &request, limits).await?;
     let HealthCheckResponse { status } = decoded(answer)?;
     Ok(status)
 }

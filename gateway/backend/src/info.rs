@@ -3,14 +3,14 @@
 mod reader;
 mod reads;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use extender_gateway_core::{
     BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb,
     filter::Turn,
     score::{Normalization, Range},
 };
-use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts, Verb};
+use extender_policy_api::v1alpha1::{GetInfoResponse, TopologyCounts};
 pub use extender_policy_api::v1alpha1::{
     hook_service_server::SERVICE_NAME as HOOK_SERVICE,
     node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
@@ -34,7 +34,7 @@ pub const API_VERSION: &str = "extender.policy.v1alpha1";
 /// The default for the largest accepted request: gRPC's usual limit.
 const USUAL_REQUEST_BYTES: usize = 4 << 20;
 
-/// A parsed handshake. For a verb that cannot be used it has the failure.
+/// A parsed handshake.
 #[derive(Debug)]
 pub struct Info {
     /// The backend's name.
@@ -45,20 +45,9 @@ pub struct Info {
     pub revision: String,
     /// The largest request message that it accepts, in bytes.
     pub most_request_bytes: usize,
-    /// Its filter plan.
-    pub filter: Result<FilterPlan, BackendFailure>,
-    /// Its score plan.
-    pub score: Result<ScorePlan, BackendFailure>,
-    /// Its preempt plan.
-    pub preempt: Result<VerbPlan, BackendFailure>,
-    /// Its bind plan.
-    pub bind: Result<BindPlan, BackendFailure>,
-    /// How it changes the pod before filter.
-    pub before_filter: Result<PodHookPlan, BackendFailure>,
-    /// How it changes nodes before filter.
-    pub before_filter_nodes: Result<HookPlan, BackendFailure>,
-    /// How it changes the pod and nodes before score.
-    pub before_score: Result<HookPlan, BackendFailure>,
+    plans: PerPolicyVerb<Result<Plan, BackendFailure>>,
+    /// Whether scores may come with the verdicts of filter.
+    pub scores_with_filter: ScoresWanted,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
     /// What it shows of its state.
@@ -110,6 +99,8 @@ pub struct VerbPlan {
     pub reads_id: u32,
     /// What it reads of pods, in words; `None` without a declaration.
     pub reads_of_pods: Option<Arc<str>>,
+    /// In turn if its answer for a node may depend on other nodes, or it has side effects.
+    pub turn: Turn,
     /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
     /// Whether the answer for a node depends only on the views of pod and node.
@@ -125,17 +116,6 @@ pub struct BindPlan {
     pub reads_id: u32,
 }
 
-/// How a backend filters.
-#[derive(Debug)]
-pub struct FilterPlan {
-    /// The views and properties of the verb.
-    pub common: VerbPlan,
-    /// When it is called.
-    pub turn: Turn,
-    /// Whether scores may come with the verdicts.
-    pub scores: ScoresWanted,
-}
-
 /// How a backend scores.
 #[derive(Debug)]
 pub struct ScorePlan {
@@ -145,8 +125,6 @@ pub struct ScorePlan {
     pub range: Range,
     /// How they are mapped to 0 to 10, including the operator's setting.
     pub normalization: Normalization,
-    /// Whether it may be called for some of the nodes only.
-    pub scope: Scope,
 }
 
 /// How a backend changes what it is told about with nodes.
@@ -172,6 +150,57 @@ pub struct PodHookPlan {
     /// What it may change.
     pub changes: ChangedParts,
 }
+
+/// How a backend serves a verb.
+#[derive(Debug)]
+enum Plan {
+    /// Filter and preempt.
+    Nodes(VerbPlan),
+    Score(ScorePlan),
+    Bind(BindPlan),
+    /// A hook about the pod alone.
+    PodHook(PodHookPlan),
+    /// A hook about nodes.
+    NodesHook(HookPlan),
+}
+
+impl Plan {
+    /// Of a verb about nodes.
+    fn about_nodes(&self) -> Option<&VerbPlan> {
+        match self {
+            Self::Nodes(plan) => Some(plan),
+            Self::Score(plan) => Some(&plan.common),
+            Self::NodesHook(plan) => Some(&plan.common),
+            Self::Bind(_) | Self::PodHook(_) => None,
+        }
+    }
+
+    /// What the verb is sent of pods and of nodes, in words.
+    fn reads_in_words(&self) -> (String, String) {
+        let (pod, nodes) = match self {
+            Self::Nodes(common)
+            | Self::Score(ScorePlan { common, .. })
+            | Self::NodesHook(HookPlan { common, .. }) => (&common.pod, common.nodes.rows.words()),
+            Self::Bind(plan) => (&plan.pod, "name".to_owned()),
+            Self::PodHook(plan) => (&plan.pod, "nothing".to_owned()),
+        };
+        (pod.words(), nodes)
+    }
+
+    fn is_pure(&self) -> bool {
+        match self {
+            Self::Nodes(common)
+            | Self::Score(ScorePlan { common, .. })
+            | Self::NodesHook(HookPlan { common, .. }) => common.pure,
+            Self::Bind(_) => false,
+            Self::PodHook(plan) => plan.pure,
+        }
+    }
+}
+
+/// The failure for a verb with a plan of another form than the caller needs.
+static OTHER_PLAN: LazyLock<BackendFailure> =
+    LazyLock::new(|| BackendFailure::new(FailureKind::Internal, "the verb has a plan of another form"));
 
 /// The sources of facts that backends get.
 #[derive(Debug, Clone)]
@@ -227,6 +256,13 @@ impl ClusterTables {
 }
 
 impl VerbPlan {
+    /// Whether scores may come with the verdicts of filter: only with the same views.
+    fn fits(&self, filter: &Self) -> bool {
+        self.turn == Turn::Parallel
+            && (self.reads_id, self.pure) == (filter.reads_id, filter.pure)
+            && (&self.nodes, &self.pod) == (&filter.nodes, &filter.pod)
+    }
+
     /// Whether its answers about a node depend on the pods that are bound.
     pub fn depends_on_pods(&self) -> bool {
         self.nodes.rows.depends_on_pods() || !self.pod.topology.is_empty()
@@ -246,22 +282,15 @@ impl Info {
         known: &ClusterTables,
     ) -> Self {
         let reader = Reader { response: &response, known };
-        let unconfigured = |verb| move || unsuitable(format!("is not configured for {verb}"));
-        let score = settings.score.as_ref().ok_or_else(unconfigured("score"));
-        let score = score.and_then(|settings| reader.score(settings));
-        let filter = settings.filter.as_ref().ok_or_else(unconfigured("filter"));
-        let preempt = settings.preempt.as_ref().ok_or_else(unconfigured("preempt"));
-        let configured = settings.timeouts();
-        let hook = |verb: PolicyVerb| configured[verb].ok_or_else(unconfigured(verb.name()));
-        let nodes_hook = |verb, wanted| hook(verb).and_then(|_| reader.hook(verb, wanted));
+        let plans = PerPolicyVerb::from_fn(|verb| reader.plan(verb, settings));
+        let about_nodes = |verb: PolicyVerb| plans[verb].as_ref().ok().and_then(Plan::about_nodes);
+        let scores_with_filter = match (about_nodes(PolicyVerb::Filter), about_nodes(PolicyVerb::Score)) {
+            (Some(filter), Some(score)) if score.fits(filter) => ScoresWanted::Wanted,
+            _ => ScoresWanted::Unwanted,
+        };
         Self {
-            filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
-            score,
-            preempt: preempt.and_then(|_| reader.preempt()),
-            bind: reader.bind(),
-            before_filter: hook(PolicyVerb::BeforeFilter).and_then(|_| reader.pod_hook()),
-            before_filter_nodes: nodes_hook(PolicyVerb::BeforeFilterNodes, Verb::BeforeFilterNodes),
-            before_score: nodes_hook(PolicyVerb::BeforeScore, Verb::BeforeScore),
+            plans,
+            scores_with_filter,
             keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -274,65 +303,54 @@ impl Info {
         }
     }
 
-    /// Whether its filter decides by the pods that are bound: by usage or counts.
-    pub fn filters_by_bound_pods(&self) -> bool {
-        self.filter.as_ref().is_ok_and(|plan| plan.common.depends_on_pods())
+    /// The plan of a verb in the form that the caller needs.
+    fn plan<'p, P>(
+        &'p self,
+        verb: PolicyVerb,
+        form: impl FnOnce(&'p Plan) -> Option<&'p P>,
+    ) -> Result<&'p P, &'p BackendFailure> {
+        form(self.plans[verb].as_ref()?).ok_or(&*OTHER_PLAN)
+    }
+
+    /// How it scores.
+    pub fn score(&self) -> Result<&ScorePlan, &BackendFailure> {
+        self.plan(PolicyVerb::Score, |plan| if let Plan::Score(plan) = plan { Some(plan) } else { None })
+    }
+
+    /// How it binds.
+    pub fn bind(&self) -> Result<&BindPlan, &BackendFailure> {
+        self.plan(PolicyVerb::Bind, |plan| if let Plan::Bind(plan) = plan { Some(plan) } else { None })
     }
 
     /// How it serves a verb about nodes.
-    ///
-    /// # Errors
-    /// It cannot serve it, or the verb is not about nodes.
-    pub fn about_nodes(&self, verb: PolicyVerb) -> Result<&VerbPlan, BackendFailure> {
-        let plan = match verb {
-            PolicyVerb::Filter => self.filter.as_ref().map(|plan| &plan.common),
-            PolicyVerb::Score => self.score.as_ref().map(|plan| &plan.common),
-            PolicyVerb::Preempt => self.preempt.as_ref(),
-            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().map(|plan| &plan.common),
-            PolicyVerb::BeforeScore => self.before_score.as_ref().map(|plan| &plan.common),
-            PolicyVerb::Bind | PolicyVerb::BeforeFilter => {
-                return Err(BackendFailure::new(FailureKind::Internal, "the verb is not about nodes"));
-            }
-        };
-        plan.map_err(Clone::clone)
+    pub fn about_nodes(&self, verb: PolicyVerb) -> Result<&VerbPlan, &BackendFailure> {
+        self.plan(verb, Plan::about_nodes)
+    }
+
+    /// How it serves a hook about the pod alone.
+    pub fn pod_hook(&self, verb: PolicyVerb) -> Result<&PodHookPlan, &BackendFailure> {
+        self.plan(verb, |plan| if let Plan::PodHook(plan) = plan { Some(plan) } else { None })
     }
 
     /// How it serves a hook about nodes.
-    ///
-    /// # Errors
-    /// It cannot serve it, or the verb is no hook about nodes.
-    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, BackendFailure> {
-        let plan = match verb {
-            PolicyVerb::BeforeFilterNodes => &self.before_filter_nodes,
-            PolicyVerb::BeforeScore => &self.before_score,
-            PolicyVerb::Filter
-            | PolicyVerb::Score
-            | PolicyVerb::Preempt
-            | PolicyVerb::Bind
-            | PolicyVerb::BeforeFilter => {
-                return Err(BackendFailure::new(FailureKind::Internal, "the verb is no hook about nodes"));
-            }
-        };
-        plan.as_ref().map_err(Clone::clone)
+    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
+        self.plan(verb, |plan| if let Plan::NodesHook(plan) = plan { Some(plan) } else { None })
     }
 
     /// Why it cannot serve this verb.
     pub fn refusal(&self, verb: PolicyVerb) -> Option<&BackendFailure> {
-        match verb {
-            PolicyVerb::Filter => self.filter.as_ref().err(),
-            PolicyVerb::Score => self.score.as_ref().err(),
-            PolicyVerb::Preempt => self.preempt.as_ref().err(),
-            PolicyVerb::Bind => self.bind.as_ref().err(),
-            PolicyVerb::BeforeFilter => self.before_filter.as_ref().err(),
-            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().err(),
-            PolicyVerb::BeforeScore => self.before_score.as_ref().err(),
-        }
+        self.plans[verb].as_ref().err()
+    }
+
+    /// Whether its filter decides by the pods that are bound: by usage or counts.
+    pub fn filters_by_bound_pods(&self) -> bool {
+        self.about_nodes(PolicyVerb::Filter).is_ok_and(VerbPlan::depends_on_pods)
     }
 
     /// What is probably unintended about its scores: an extender's reach 10, and kube-scheduler multiplies them by 10, so that
     /// 100 of a policy outweighs ten plugins of its own.
     pub fn unscaled_scores(&self) -> Option<UnscaledScores> {
-        let score = self.score.as_ref().ok()?;
+        let score = self.score().ok()?;
         let is_usual = score.range.largest.is_some_and(|largest| largest <= USUAL_SCORE);
         let is_scaled = score.normalization != Normalization::None;
         (!is_scaled && !is_usual).then_some(UnscaledScores { largest: score.range.largest })
@@ -340,31 +358,18 @@ impl Info {
 
     /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.
     pub fn reads_in_words(&self, verb: PolicyVerb) -> Option<(String, String)> {
-        match verb {
-            PolicyVerb::Bind => Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned())),
-            PolicyVerb::BeforeFilter => {
-                Some((self.before_filter.as_ref().ok()?.pod.words(), "nothing".to_owned()))
-            }
-            PolicyVerb::Filter
-            | PolicyVerb::Score
-            | PolicyVerb::Preempt
-            | PolicyVerb::BeforeFilterNodes
-            | PolicyVerb::BeforeScore => {
-                let plan = self.about_nodes(verb).ok()?;
-                Some((plan.pod.words(), plan.nodes.rows.words()))
-            }
-        }
+        self.plans[verb].as_ref().ok().map(Plan::reads_in_words)
     }
 
     /// The views of nodes of its verbs, with the verbs.
     pub fn node_views(&self) -> impl Iterator<Item = (PolicyVerb, &NodesView)> {
-        PolicyVerb::ALL.into_iter().filter_map(|verb| Some((verb, &self.about_nodes(verb).ok()?.nodes)))
+        self.plans.iter().filter_map(|(verb, plan)| Some((verb, &plan.as_ref().ok()?.about_nodes()?.nodes)))
     }
 
     /// The labels of nodes that filter reads by their keys.
     pub fn filtered_labels(&self) -> &[String] {
-        let plan = self.filter.as_ref().ok();
-        plan.and_then(|plan| plan.common.nodes.rows.facts()).map_or(&[], |facts| facts.labels.keys())
+        let plan = self.about_nodes(PolicyVerb::Filter).ok();
+        plan.and_then(|plan| plan.nodes.rows.facts()).map_or(&[], |facts| facts.labels.keys())
     }
 
     /// The views with facts about nodes of verbs to which nodes are named by the ids of a table: all but preempt.
@@ -375,11 +380,8 @@ impl Info {
 
     /// How its verbs have pods counted over a topology; nothing of verbs that do not.
     pub fn topologies(&self) -> impl Iterator<Item = &[TopologyCountView]> {
-        let verbs = [
-            self.filter.as_ref().map(|plan| &plan.common.pod),
-            self.score.as_ref().map(|plan| &plan.common.pod),
-        ];
-        verbs.into_iter().flatten().map(|pod| &*pod.topology).filter(|views| !views.is_empty())
+        let verbs = [PolicyVerb::Filter, PolicyVerb::Score].map(|verb| self.about_nodes(verb));
+        verbs.into_iter().flatten().map(|plan| &*plan.pod.topology).filter(|views| !views.is_empty())
     }
 
     /// The columns of the table that its verbs use.
@@ -390,13 +392,7 @@ impl Info {
     /// The verbs whose answers may be cached: pure ones, of a backend that reports its revision.
     pub fn remembered(&self) -> CachedVerbs {
         let known = !self.revision.is_empty();
-        PerPolicyVerb::from_fn(|verb| {
-            known
-                && match verb {
-                    PolicyVerb::BeforeFilter => self.before_filter.as_ref().is_ok_and(|plan| plan.pure),
-                    _ => self.about_nodes(verb).is_ok_and(|plan| plan.pure),
-                }
-        })
+        PerPolicyVerb::from_fn(|verb| known && self.plans[verb].as_ref().is_ok_and(Plan::is_pure))
     }
 }
 

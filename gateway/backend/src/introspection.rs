@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_contract::protobuf::{decoded, malformed, put_prefix};
+use extender_gateway_contract::protobuf::{decoded, malformed};
 use extender_gateway_core::{BackendFailure, FailureKind};
 pub use extender_policy_api::v1alpha1::introspection_service_server::SERVICE_NAME;
 use extender_policy_api::v1alpha1::{IntrospectRequest, IntrospectResponse, IntrospectionPath};
-use prost::Message;
 use serde::de::IgnoredAny;
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -167,14 +166,11 @@ impl Backend {
             let detail = format!("not asked: {MOST_REQUESTS} such requests to it are unanswered");
             return Err(BackendFailure::new(FailureKind::Overloaded, detail).into());
         };
-        let mut framed = Vec::new();
-        put_prefix(request.encoded_len(), &mut framed)?;
-        request.encode_raw(&mut framed);
         let connection = &*session.connection;
         let limits =
             Limits { timeout: until.duration_since(Instant::now()), answer: LARGEST_JSON + ENVELOPE };
-        let path = (&connection.requests, &connection.paths.introspect);
-        let answer = grpc::unary(path, [Bytes::from(framed)], limits, None).await?;
+        let (requests, path) = (&connection.requests, &connection.paths.introspect);
+        let answer = grpc::ask(requests, path, request, limits).await?;
         let IntrospectResponse { json } = decoded(answer)?;
         Ok((checked(json)?, permit))
     }

@@ -49,7 +49,6 @@ use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{RpcRole, Rpcs};
 use extender_gateway_settings as config;
 use extender_policy_api::v1alpha1::Purpose;
-use http::Uri;
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -62,7 +61,6 @@ use self::{
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
     grpc::{FailureScope, Limits, Processed, RpcError},
-    info::{BindPlan, PodHookPlan},
     session::{Connection, Session},
 };
 
@@ -78,9 +76,8 @@ pub struct Attempt<'r> {
 }
 
 /// A request as it is sent.
-struct Request<'s, const N: usize> {
+struct Request<const N: usize> {
     verb: PolicyVerb,
-    path: &'s Uri,
     pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
     nodes: u32,
@@ -134,9 +131,9 @@ impl Backend {
         self.endpoints.elsewhere(caller, failed)
     }
 
-    /// Whether the retry budget allows a retry, which is then counted. Only for calls that the backend has certainly not
+    /// Takes a retry from the budget, which is then counted. Returns whether there was one. Only for calls that the backend has certainly not
     /// processed, and not for verbs with side effects.
-    pub fn allows_retry(&self, verb: PolicyVerb) -> bool {
+    pub fn take_retry(&self, verb: PolicyVerb) -> bool {
         let allows = self.endpoints.retries.withdraw();
         if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
             metrics.verbs[verb].retries.inc();
@@ -189,7 +186,7 @@ impl Backend {
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
     /// request.
     pub fn log_oversize(&self, nodes: usize, name: &str) {
-        if let Some(similar) = self.oversize_log.turn() {
+        if let Some(similar) = self.oversize_log.permit() {
             let backend = &self.settings.name;
             tracing::warn!(
                 %backend,
@@ -259,20 +256,21 @@ impl Backend {
     /// records the RPC.
     pub async fn pod_hook(
         &self,
-        (session, plan): (&Session, &PodHookPlan),
-        (call, pod): (CallFields<'_>, &Bytes),
+        session: &Session,
+        call: CallFields<'_>,
+        pod: &Bytes,
         attempt: Attempt<'_>,
     ) -> Result<Changes, BackendFailure> {
         let verb = PolicyVerb::BeforeFilter;
+        let allowed = session.info.pod_hook(verb)?.changes;
         let request = Request {
             verb,
-            path: &session.connection.paths.verbs[verb],
             pieces: session.connection.head.around(call, pod.clone(), session.info.most_request_bytes)?,
             nodes: 0,
             form: NodeForm::None,
             largest_answer: hook::LARGEST_POD_ANSWER,
         };
-        let read = |message| hook::pod_change(message, plan.changes);
+        let read = |message| hook::pod_change(message, allowed);
         Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
@@ -287,7 +285,6 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb: PolicyVerb::Preempt,
-            path: &session.connection.paths.verbs[PolicyVerb::Preempt],
             pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
             form: NodeForm::Rows,
@@ -301,17 +298,17 @@ impl Backend {
     /// Calls Bind. The attempt records the RPC.
     pub async fn bind(
         &self,
-        (session, plan): (&Session, &BindPlan),
+        session: &Session,
         question: BindQuestion<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
+        let plan = session.info.bind()?;
         let call =
             CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id, snapshot: 0 };
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
             verb: PolicyVerb::Bind,
-            path: &session.connection.paths.verbs[PolicyVerb::Bind],
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
@@ -358,7 +355,6 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb,
-            path: &session.connection.paths.verbs[verb],
             pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
             form: question.nodes.form,
@@ -374,11 +370,11 @@ impl Backend {
     async fn call<T, const N: usize>(
         &self,
         session: &Session,
-        request: Request<'_, N>,
+        request: Request<N>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Request { verb, path, pieces, nodes, form, largest_answer } = request;
+        let Request { verb, pieces, nodes, form, largest_answer } = request;
         let Attempt { timeout, flow, rpcs } = attempt;
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
@@ -393,7 +389,7 @@ impl Backend {
         }
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         let _in_flight = endpoint.in_flight.enter();
-        slot.works();
+        slot.begin();
         // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
         if !rpcs.is_retry() {
             self.endpoints.retries.deposit();
@@ -405,12 +401,13 @@ impl Backend {
         }
         let limits = Limits { timeout, answer: largest_answer };
         let began = Instant::now();
-        let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
+        let call =
+            grpc::unary(&connection.requests, &connection.paths.verbs[verb], pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
         if answer.as_ref().err().is_none_or(RpcError::is_an_answer) {
-            slot.answered();
+            slot.note_answer();
         }
-        self.judge((connection, permit), (verb, began.elapsed()), &answer);
+        self.judge(connection, permit, began.elapsed(), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
         if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
@@ -434,18 +431,20 @@ impl Backend {
     /// Reports the end of a call after this time to its address.
     fn judge(
         &self,
-        (connection, permit): (&Connection, Permit<'_>),
-        (verb, took): (PolicyVerb, Duration),
+        connection: &Connection,
+        permit: Permit<'_>,
+        took: Duration,
         answer: &Result<Bytes, RpcError>,
     ) {
+        let verb = permit.verb();
         let ended = |error: &RpcError| error.scope == FailureScope::Connection;
-        if answer.as_ref().is_err_and(ended) && !connection.is_first_to_end() {
+        if answer.as_ref().is_err_and(ended) && !connection.note_failed_call() {
             return;
         }
         let allowed = self.settings.timeouts()[verb].unwrap_or(took);
         let evidence = Evidence::of(answer, took, allowed);
-        connection.endpoint.outliers.ended(verb, &evidence);
-        let Some(change) = permit.ended(evidence) else { return };
+        connection.endpoint.outliers.record(verb, &evidence);
+        let Some(change) = permit.record(evidence) else { return };
         let backend = &self.settings.name;
         if change == Change::Opened
             && let Some(metrics) = self.metrics.known_backend(backend.as_str())

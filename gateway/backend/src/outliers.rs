@@ -45,7 +45,7 @@ impl Outliers {
     }
 
     /// Records the end of a call.
-    pub(super) fn ended(&self, verb: PolicyVerb, evidence: &Evidence) {
+    pub(super) fn record(&self, verb: PolicyVerb, evidence: &Evidence) {
         let record = &self.verbs[verb];
         match evidence {
             Evidence::Works if record.failures.load(Relaxed) > 0 => record.failures.store(0, Relaxed),
@@ -84,7 +84,7 @@ mod tests {
     async fn it_is_left_out_after_failures_in_a_row_and_used_again_after_a_pause() {
         let outliers = Outliers::new(BreakerRule { failures: 3, first_pause: FIRST });
         let verb = PolicyVerb::Filter;
-        let ends = |evidence: &Evidence, times| (0..times).for_each(|_| outliers.ended(verb, evidence));
+        let ends = |evidence: &Evidence, times| (0..times).for_each(|_| outliers.record(verb, evidence));
         ends(&Evidence::FailsAtOnce, 2);
         ends(&Evidence::Works, 1);
         ends(&Evidence::FailsAtOnce, 2);

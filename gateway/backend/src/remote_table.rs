@@ -75,7 +75,7 @@ impl RemoteTable {
 
     fn reference(self: &Arc<Self>) -> Option<TableReference> {
         let acked = self.acked.load_full()?;
-        self.misses.allow().then(|| TableReference { table: Arc::clone(self), acked })
+        self.misses.admit().then(|| TableReference { table: Arc::clone(self), acked })
     }
 
     /// Replaces the state; `None` when the backend no longer has a table.
@@ -160,8 +160,8 @@ struct RecentRequests {
 }
 
 impl MissBreaker {
-    /// Whether the next request may name nodes. It counts as answered until it is [missed](Self::miss).
-    fn allow(&self) -> bool {
+    /// Records a request. Returns whether it may name nodes; it counts as answered until it is [missed](Self::miss).
+    fn admit(&self) -> bool {
         let mut recent = self.0.lock();
         if recent.rest.is_some_and(|until| Instant::now() < until) {
             return false;
@@ -236,7 +236,7 @@ mod tests {
 
     /// Sends these requests, where allowed, and misses those with `true`; returns how many misses were reported.
     fn put(misses: &MissBreaker, questions: impl IntoIterator<Item = bool>) -> usize {
-        let is_news = |missed: &bool| misses.allow() && *missed && misses.miss();
+        let is_news = |missed: &bool| misses.admit() && *missed && misses.miss();
         questions.into_iter().filter(is_news).count()
     }
 
@@ -244,14 +244,14 @@ mod tests {
     async fn a_backend_that_always_misses_is_asked_once_in_half_a_minute() {
         let misses = MissBreaker::default();
         assert_eq!(put(&misses, [true; 7]), 0);
-        assert!(misses.allow());
-        assert_eq!((misses.miss(), misses.allow()), (true, false));
+        assert!(misses.admit());
+        assert_eq!((misses.miss(), misses.admit()), (true, false));
         for _ in 0..5 {
             advance(Duration::from_millis(29_999)).await;
-            assert!(!misses.allow());
+            assert!(!misses.admit());
             advance(Duration::from_millis(1)).await;
-            assert!(misses.allow());
-            assert_eq!((misses.miss(), misses.allow()), (false, false), "and that is no news");
+            assert!(misses.admit());
+            assert_eq!((misses.miss(), misses.admit()), (false, false), "and that is no news");
         }
     }
 
@@ -259,10 +259,10 @@ mod tests {
     async fn every_other_miss_is_too_many_and_one_in_three_is_not() {
         let misses = MissBreaker::default();
         assert_eq!(put(&misses, (0..300).map(|question| question % 3 == 0)), 0);
-        assert!(misses.allow());
+        assert!(misses.admit());
         let misses = MissBreaker::default();
         assert_eq!(put(&misses, (0..15).map(|question| question % 2 == 0)), 1);
-        assert!(!misses.allow());
+        assert!(!misses.admit());
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,18 +273,18 @@ mod tests {
         // The period ends after as many answered requests as are tracked.
         assert_eq!(put(&misses, [false; 16]), 0);
         assert_eq!(put(&misses, [true; 7]), 0);
-        assert!(misses.allow());
+        assert!(misses.admit());
         assert!(misses.miss(), "news again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn misses_of_questions_that_were_under_way_together_all_count() {
         let misses = MissBreaker::default();
-        assert!((0..20).all(|_| misses.allow()));
+        assert!((0..20).all(|_| misses.admit()));
         let news: Vec<_> = (0..20).map(|_| misses.miss()).collect();
         assert_eq!(news.iter().position(|meaning| *meaning), Some(7));
         assert_eq!(news.iter().filter(|meaning| **meaning).count(), 1);
         advance(REST).await;
-        assert!(misses.allow());
+        assert!(misses.admit());
     }
 }

@@ -8,7 +8,7 @@ const CALLS_OF_A_RETRY: u32 = 5;
 /// The most that is saved: some calls that fail together, as when a connection ends, can all be retried.
 const MOST: u32 = 10 * CALLS_OF_A_RETRY;
 
-/// A token bucket that calls fill.
+/// A token bucket that calls fill, and not time. Each call adds to it, so it has neither clock nor lock.
 #[derive(Debug)]
 pub(super) struct RetryBudget(AtomicU32);
 

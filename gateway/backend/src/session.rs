@@ -27,7 +27,7 @@ use super::{
     answer_cache::AnswerCache,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
-    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE},
+    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
     introspection,
     remote_table::RemoteTables,
 };
@@ -93,13 +93,13 @@ pub(super) struct Connection {
 impl Connection {
     /// Records that a call failed because the connection ended. Returns whether it is the first one: the calls of one
     /// connection that end with it are one failure of the backend, as when one of its replicas is replaced.
-    pub(super) fn is_first_to_end(&self) -> bool {
-        self.ended();
+    pub(super) fn note_failed_call(&self) -> bool {
+        self.set_ended();
         !self.has_failed_a_call.swap(true, Ordering::Relaxed)
     }
 
     /// Records that the connection has ended.
-    pub(super) fn ended(&self) {
+    pub(super) fn set_ended(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 }
@@ -199,16 +199,16 @@ impl SessionPublisher {
             }
         };
         self.failure.send_replace(failure);
-        self.shared.availability.changed(self.endpoint.address, has_session);
+        self.shared.availability.set_session(self.endpoint.address, has_session);
     }
 
     fn accept(&self, session: Session) {
-        let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.depends_on_pods());
+        let counts = session.info.about_nodes(PolicyVerb::Filter).map_or(true, VerbPlan::depends_on_pods);
         self.shared.may_depend_on_pods.store(counts, Ordering::Relaxed);
-        let is_revised = self.shared.policy_changes((&session.info.version, &session.info.revision));
+        let is_revised = self.shared.set_policy(&session.info.version, &session.info.revision);
         self.latest.store(Some(Arc::new(session)));
         if is_revised {
-            self.shared.availability.revised();
+            self.shared.availability.report_revision();
         }
     }
 
@@ -226,36 +226,48 @@ pub(super) fn channel(endpoint: Arc<Endpoint>, shared: Arc<Shared>) -> (SessionP
     (SessionPublisher { endpoint, shared, latest, failure: publish }, handle)
 }
 
-/// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
-/// of its answer are the same.
-pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
-    handshake_settings(one) == handshake_settings(other) && one.verbs().eq(other.verbs())
+/// What a handshake, and so a connection, depends on: the settings that its request has and that its answer is read with.
+/// Backends with equal keys can share a connection.
+#[derive(Debug, PartialEq)]
+pub(super) struct HandshakeKey<'b> {
+    name: &'b config::BackendName,
+    url: &'b config::BackendUrl,
+    tls: &'b Option<config::BackendTls>,
+    args: &'b Option<Bytes>,
+    pure_answers: config::PureAnswers,
+    normalize: Option<config::Normalize>,
+    reversed: Option<bool>,
+    verbs: Vec<PolicyVerb>,
 }
 
-/// The settings that a handshake depends on, besides which verbs there are.
-fn handshake_settings(backend: &config::BackendSettings) -> impl PartialEq {
-    // Exhaustive, so that a new field must be considered here.
-    let config::BackendSettings {
-        name,
-        url,
-        tls,
-        mode: _,
-        canary: _,
-        max_reject_share: _,
-        pure_answers,
-        args,
-        matches: _,
-        filter: _,
-        score,
-        preempt: _,
-        bind: _,
-        before_filter: _,
-        before_filter_nodes: _,
-        before_score: _,
-    } = backend;
-    let scale = score.as_ref().map(|score| {
-        let config::ScoreSettings { timeout: _, weight: _, normalize, reversed, failure_policy: _ } = score;
-        (normalize, reversed)
-    });
-    (name, url, tls, pure_answers, args, scale)
+impl<'b> From<&'b config::BackendSettings> for HandshakeKey<'b> {
+    fn from(settings: &'b config::BackendSettings) -> Self {
+        // Exhaustive, so that a new field must be considered here.
+        let config::BackendSettings {
+            name,
+            url,
+            tls,
+            mode: _,
+            canary: _,
+            max_reject_share: _,
+            pure_answers,
+            args,
+            matches: _,
+            filter: _,
+            score,
+            preempt: _,
+            bind: _,
+            before_filter: _,
+            before_filter_nodes: _,
+            before_score: _,
+        } = settings;
+        let scale = score.as_ref().map(|score| {
+            let config::ScoreSettings { timeout: _, weight: _, normalize, reversed, failure_policy: _ } =
+                score;
+            (*normalize, *reversed)
+        });
+        let (normalize, reversed) = scale.unwrap_or_default();
+        let (pure_answers, verbs) = (*pure_answers, settings.verbs().collect());
+        Self { name, url, tls, args, pure_answers, normalize, reversed, verbs }
+    }
 }

@@ -12,7 +12,7 @@ use extender_gateway_cluster::table::{Column, NodeTable};
 use extender_gateway_contract::protobuf::malformed;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
-use extender_gateway_pace::rate_limited_log::RateLimitedLog;
+use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
 use extender_policy_api::v1alpha1::{SyncNodesResponse, TableView};
 use prost::Message;
 use tokio::{
@@ -34,7 +34,7 @@ use super::{
 const PAUSE: Duration = Duration::from_millis(5);
 /// The timeout of one message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first pause before the stream is opened again; each pause is twice the one before.
+/// The pauses before the stream is opened again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -92,15 +92,15 @@ impl Streams {
         for view in views {
             let ClusterTables { table, offered, .. } = self.tables.clone();
             if let Some((table, column)) = table.zip(view.column.as_ref()) {
-                self.open(TableSource::Cluster, view, (table, column));
+                self.open(TableSource::Cluster, view, table, column);
             }
-            self.open(TableSource::Calls, view, (offered, &view.offered));
+            self.open(TableSource::Calls, view, offered, &view.offered);
         }
         let tables = self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.acked)));
         RemoteTables(tables.collect())
     }
 
-    fn open(&mut self, source: TableSource, view: &NodesView, (table, column): (Arc<NodeTable>, &Column)) {
+    fn open(&mut self, source: TableSource, view: &NodesView, table: Arc<NodeTable>, column: &Column) {
         if self.open.iter().any(|open| open.source == source && open.view == *view) {
             return;
         }
@@ -142,14 +142,14 @@ struct TableStream {
 impl TableStream {
     /// Keeps the table at the backend as long as it is needed.
     async fn keep(self) {
-        let mut pause = FIRST_RETRY;
+        let mut retries = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
         loop {
             let began = Instant::now();
             // A panic ends the stream: calls carry their nodes.
             let Err(ended) = contained(&self.metrics, self.run()).await;
             self.acked.set(None);
             let backend = &self.backend;
-            let similar = self.log_limit.turn();
+            let similar = self.log_limit.permit();
             if ended.is_unimplemented() {
                 if let Some(similar) = similar {
                     tracing::warn!(
@@ -161,7 +161,7 @@ impl TableStream {
                 return;
             }
             if began.elapsed() > LONGEST_RETRY {
-                pause = FIRST_RETRY;
+                retries.reset();
             }
             if let Some(similar) = similar {
                 tracing::info!(
@@ -170,8 +170,7 @@ impl TableStream {
                     "node table stream ended; calls carry their nodes until it is reopened: {ended}"
                 );
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_RETRY);
+            sleep(retries.next_pause()).await;
         }
     }
 

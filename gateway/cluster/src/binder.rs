@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_apiserver::{ConnectError, RequestError, answer_excludes_an_effect, bounded};
+use extender_apiserver::{ConnectError, RequestError, bounded};
 use extender_gateway_core::Assignment;
 use extender_gateway_object::ObjectError;
 use k8s_openapi::api::core::v1::Pod;
@@ -40,37 +40,21 @@ const GROUP_VERSIONS: [&str; 2] = ["v1beta1", "v1alpha2"];
 /// Why a request to the apiserver has no result. Contains the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiserverError {
-    /// The apiserver rejected the request.
-    #[error("the apiserver rejected the request: {message}{}", remedy(*.code))]
-    Refused {
-        /// The HTTP status.
-        code: u16,
-        /// The apiserver's message.
-        message: String,
-    },
     /// It did not respond before the deadline.
     #[error("the apiserver did not respond in time")]
     Late,
-    /// The answer is an error that is not the apiserver's, perhaps a proxy's, or that of an apiserver with too many requests.
-    #[error("the request to the apiserver failed: {message}")]
-    NotStatus {
-        /// The HTTP status.
-        code: u16,
-        /// The HTTP status and the beginning of the answer.
-        message: String,
-    },
-    /// There is no connection to it.
+    /// The apiserver rejected the request.
+    #[error("the apiserver rejected the request: {}{}", .0, remedy(.0.code()))]
+    Refused(RequestError),
+    /// The request has no answer of the apiserver, or none that can be used.
     #[error("the request to the apiserver failed: {0}")]
-    Unreachable(String),
-    /// The connection was lost, or its answer cannot be used.
-    #[error("the request to the apiserver failed: {0}")]
-    Failed(String),
+    Failed(RequestError),
 }
 
-fn remedy(code: u16) -> &'static str {
+fn remedy(code: Option<u16>) -> &'static str {
     match code {
-        401 => "; check the token or client certificate of the kubeconfig or the service account",
-        403 => {
+        Some(401) => "; check the token or client certificate of the kubeconfig or the service account",
+        Some(403) => {
             "; bind the gateway's service account to a ClusterRole with the rules {apiGroups: [\"\"], \
              resources: [pods], verbs: [get]}, {apiGroups: [\"\"], resources: [pods/binding], verbs: [create]} and \
              {apiGroups: [scheduling.k8s.io], resources: [podgroups], verbs: [get]}"
@@ -80,38 +64,43 @@ fn remedy(code: u16) -> &'static str {
 }
 
 impl ApiserverError {
+    /// Of an answer that cannot be used.
+    pub fn unusable(error: &str) -> Self {
+        Self::Failed(RequestError::Failed(bounded(error)))
+    }
+
+    /// Of a pod that cannot be parsed.
+    pub fn malformed(error: impl Display) -> Self {
+        Self::unusable(&format!("cannot parse the pod from the apiserver ({error})"))
+    }
+
+    fn request(&self) -> Option<&RequestError> {
+        match self {
+            Self::Refused(error) | Self::Failed(error) => Some(error),
+            Self::Late => None,
+        }
+    }
+
+    /// The HTTP status of an answer that is an error.
+    fn code(&self) -> Option<u16> {
+        self.request().and_then(RequestError::code)
+    }
+
     /// Whether the apiserver, or its etcd, is away and may come back without anybody's change.
     pub fn is_away(&self) -> bool {
-        match self {
-            Self::Unreachable(_) => true,
-            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code == 429 || *code >= 500,
-            Self::Late | Self::Failed(_) => false,
-        }
+        let is_unreachable = matches!(self, Self::Failed(RequestError::Unreachable(_)));
+        is_unreachable || self.code().is_some_and(|code| code == 429 || code >= 500)
     }
 
     /// Whether the request for a Binding certainly had no effect, and will have none.
     pub fn excludes_an_effect(&self) -> bool {
-        match self {
-            Self::Unreachable(_) => true,
-            Self::Refused { code, .. } => answer_excludes_an_effect(*code, true),
-            Self::NotStatus { code, .. } => answer_excludes_an_effect(*code, false),
-            Self::Late | Self::Failed(_) => false,
-        }
-    }
-
-    fn malformed(error: impl Display) -> Self {
-        Self::Failed(bounded(&format!("cannot parse the pod from the apiserver ({error})")))
+        self.request().is_some_and(RequestError::excludes_an_effect)
     }
 }
 
 impl From<RequestError> for ApiserverError {
     fn from(error: RequestError) -> Self {
-        match error {
-            RequestError::Refused { code, message } => Self::Refused { code, message },
-            RequestError::NotStatus { code, message } => Self::NotStatus { code, message },
-            RequestError::Unreachable(text) => Self::Unreachable(text),
-            other => Self::Failed(other.to_string()),
-        }
+        if matches!(error, RequestError::Refused { .. }) { Self::Refused(error) } else { Self::Failed(error) }
     }
 }
 
@@ -149,9 +138,7 @@ struct GangSchedulingPolicy {
 impl PodGroup {
     fn min_count(json: &[u8]) -> Result<Option<usize>, ApiserverError> {
         let group: Self = serde_json::from_slice(json).map_err(|error| {
-            ApiserverError::Failed(bounded(&format!(
-                "cannot parse the PodGroup from the apiserver ({error})"
-            )))
+            ApiserverError::unusable(&format!("cannot parse the PodGroup from the apiserver ({error})"))
         })?;
         Ok(group.spec.scheduling_policy.gang.map(|gang| gang.min_count))
     }
@@ -281,9 +268,9 @@ impl Apiserver {
     ) -> Result<Option<Bytes>, ApiserverError> {
         let pods = Request::new(Pod::url_path(&(), Some(namespace)));
         let request = pods.get(name, &GetParams::default());
-        let _turn = self.turn(deadline).await?;
+        let _permit = self.permit(deadline).await?;
         match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
-            Err(ApiserverError::Refused { code: 404, .. }) => Ok(None),
+            Err(ApiserverError::Refused(error)) if error.code() == Some(404) => Ok(None),
             answer => answer.map(Some),
         }
     }
@@ -300,12 +287,10 @@ impl Apiserver {
         for version in GROUP_VERSIONS {
             let groups = format!("/apis/scheduling.k8s.io/{version}/namespaces/{namespace}/podgroups");
             let request = Request::new(groups).get(name, &GetParams::default());
-            let _turn = self.turn(deadline).await?;
+            let _permit = self.permit(deadline).await?;
             match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
                 // The version is not served, or the group is gone.
-                Err(
-                    ApiserverError::Refused { code: 404, .. } | ApiserverError::NotStatus { code: 404, .. },
-                ) => {}
+                Err(error) if error.code() == Some(404) => {}
                 answer => return PodGroup::min_count(&answer?),
             }
         }
@@ -325,7 +310,7 @@ impl Apiserver {
             uid: Some(uid),
             ..ObjectMeta::default()
         };
-        let _turn = self.turn(deadline).await?;
+        let _permit = self.permit(deadline).await?;
         until(deadline, extender_apiserver::bind(&self.client, metadata, &node)).await
     }
 
@@ -339,9 +324,9 @@ impl Apiserver {
     }
 
     /// Waits until fewer than [`MOST_REQUESTS`] are in progress.
-    async fn turn(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, ApiserverError> {
-        let turn = timeout_at(deadline, self.requests.acquire()).await.map_err(|_| ApiserverError::Late)?;
-        Ok(turn.expect("it is never closed"))
+    async fn permit(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, ApiserverError> {
+        let permit = timeout_at(deadline, self.requests.acquire()).await.map_err(|_| ApiserverError::Late)?;
+        Ok(permit.expect("it is never closed"))
     }
 }
 

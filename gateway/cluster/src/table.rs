@@ -208,7 +208,7 @@ impl NodeTable {
         let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
         let (mut outcome, mut is_removed) = (Ok(()), false);
         for (position, name) in (0..).zip(names.clone()) {
-            match writer.import((name, object(position)), view) {
+            match writer.import(name, object(position), view) {
                 Ok(Some(name)) => {
                     self.unreadable.remove(NODE, "", &name);
                     changed.push(name);

@@ -14,7 +14,7 @@ use extender_gateway_object::ObjectError;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, Resource};
 
-use self::{state::Backoff, watcher::Watcher};
+use self::{state::Pauses, watcher::Watcher};
 use super::{
     SourceHealth,
     head::ObjectHead,
@@ -25,12 +25,12 @@ use super::{
 
 /// Keeps the node table up to date. Logs when failures begin, change or end.
 pub async fn nodes(table: Arc<NodeTable>, client: Client) -> Infallible {
-    watch_nodes(&table, client, Backoff::default()).await
+    watch_nodes(&table, client, Pauses::default()).await
 }
 
 /// Keeps the pod table up to date, like [`nodes`].
 pub async fn pods(table: Arc<PodTable>, client: Client) -> Infallible {
-    Watcher::new(&*table, client, Backoff::default()).run().await
+    Watcher::new(&*table, client, Pauses::default()).run().await
 }
 
 /// Applies the lines of a response to a table, as those of a watch.
@@ -39,7 +39,7 @@ pub async fn follow_nodes(
     client: Client,
     body: kube::client::Body,
 ) -> Result<(), extender_apiserver::RequestError> {
-    let mut watcher = Watcher::new(table, client, Backoff::default());
+    let mut watcher = Watcher::new(table, client, Pauses::default());
     watcher.follow(lines::Lines::new(body), tokio::time::Instant::now()).await
 }
 
@@ -49,14 +49,14 @@ pub async fn follow_once(
     pods: &PodTable,
     client: &Client,
 ) -> Result<(), extender_apiserver::RequestError> {
-    Watcher::new(nodes, client.clone(), Backoff::default()).once().await?;
-    Watcher::new(pods, client.clone(), Backoff::default()).once().await
+    Watcher::new(nodes, client.clone(), Pauses::default()).once().await?;
+    Watcher::new(pods, client.clone(), Pauses::default()).once().await
 }
 
-async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
+async fn watch_nodes(table: &NodeTable, client: Client, pauses: Pauses) -> Infallible {
     // Before the first list begins, so that no request for JSON is missed.
     let mut raw_wanted = table.raw_wanted();
-    let mut watcher = Watcher::new(table, client, backoff);
+    let mut watcher = Watcher::new(table, client, pauses);
     loop {
         tokio::select! {
             never = watcher.run() => return never,

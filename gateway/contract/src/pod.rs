@@ -36,7 +36,8 @@ impl PodView {
 /// A pod as a field of a request. `json` is what `pod` was parsed from, `topology_counts` are those of the view, `changes`
 /// are those of hooks.
 pub fn pod_field(
-    (pod, json): (&ObjectPod<'_>, &Bytes),
+    pod: &ObjectPod<'_>,
+    json: &Bytes,
     view: &PodView,
     topology_counts: Vec<TopologyCounts>,
     changes: &[Arc<PodChange>],

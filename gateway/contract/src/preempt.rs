@@ -113,7 +113,8 @@ mod tests {
     fn the_pieces_are_one_request() {
         let json = Bytes::from_static(br#"{"metadata":{"name":"web-0"}}"#);
         let pod = pod_field(
-            (&extender_gateway_object::pod::parse(&json).unwrap(), &json),
+            &extender_gateway_object::pod::parse(&json).unwrap(),
+            &json,
             &PodView::default(),
             Vec::new(),
             &[],

@@ -189,7 +189,7 @@ mod tests {
     fn the_pieces_are_one_request_of_either_verb() {
         let json = Bytes::from_static(br#"{"metadata":{"name":"web-0","namespace":"shop"}}"#);
         let view = PodView { raw: true, ..PodView::default() };
-        let pod = pod_field((&object::pod::parse(&json).unwrap(), &json), &view, Vec::new(), &[]);
+        let pod = pod_field(&object::pod::parse(&json).unwrap(), &json, &view, Vec::new(), &[]);
         for count in [1_usize, 3, 300, 20_000] {
             let all: Vec<String> = (0..count).map(|at| format!("node-{at}")).collect();
             let whole = rows(&all);

@@ -78,6 +78,12 @@ impl BackendFailure {
     }
 }
 
+impl From<&Self> for BackendFailure {
+    fn from(failure: &Self) -> Self {
+        failure.clone()
+    }
+}
+
 impl fmt::Display for BackendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)

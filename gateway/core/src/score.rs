@@ -32,18 +32,6 @@ pub enum Direction {
     LeastIsBest,
 }
 
-impl Normalization {
-    /// Whether the least raw score is the best.
-    pub fn is_reversed(self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Range(direction) | Self::Max(direction) | Self::MinMax(direction) => {
-                direction == Direction::LeastIsBest
-            }
-        }
-    }
-}
-
 /// The range of raw scores that a backend declares; `None` for no bound on that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Range {
@@ -89,8 +77,7 @@ pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(|ballot| Share::of(ballot, ballot.weight)).collect();
     let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
-    if let Some(totals) =
-        exact.in_64_bits().and_then(|common| small::totals(count, (ballots, &shares), common))
+    if let Some(totals) = exact.in_64_bits().and_then(|common| small::totals(count, ballots, &shares, common))
     {
         return totals;
     }

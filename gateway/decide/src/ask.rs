@@ -229,7 +229,7 @@ impl Participant<'_> {
         let caller = Caller { verb, pod: context.call.pod.uid() };
         let session = self.backend.elsewhere(caller, &ready.session)?;
         let ready = ready.at(verb, session, context.nodes(ready))?;
-        self.backend.allows_retry(verb).then_some(ready)
+        self.backend.take_retry(verb).then_some(ready)
     }
 }
 

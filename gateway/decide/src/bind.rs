@@ -20,16 +20,15 @@ use extender_gateway_cluster::binder::{Apiserver, BindingState};
 use extender_gateway_contract::bind::{BindQuestion, Bound};
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use extender_gateway_object::{self as object, pod::ObjectPod};
-use extender_gateway_pace::fair_queue::Flow;
+use extender_gateway_pace::{backoff::Backoff, fair_queue::Flow};
 use extender_gateway_record::{BackendAttempt, BackendOutcome, BindPart, CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{CallError, Decider, reserve::Placement};
 
-/// The pause before the second read for a Binding that a backend reports; it doubles up to the longest one.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// The pauses between reads of a pod whose Binding a backend reports, and between attempts to create one.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
 
 /// A reported Binding that does not appear within this time does not exist: the apiserver answers reads of a pod
 /// from its latest state.
@@ -250,12 +249,9 @@ impl<'c> BindCall<'c> {
     ) -> Result<Bound, BackendFailure> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
-        let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
-        backend
-            .bind((&session, plan), question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs })
-            .await
+        backend.bind(&session, question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs }).await
     }
 
     /// Waits for the Binding that a backend reports.
@@ -268,11 +264,12 @@ impl<'c> BindCall<'c> {
         if self.is_watched_on_node().await {
             return Ok(true);
         }
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = PAUSES;
         let shown = Instant::now() + SHOWS_WITHIN;
         loop {
             let read = Instant::now();
             let state = self.state().await;
+            let pause = pauses.next_pause();
             let over = Instant::now() + pause >= self.deadline;
             match state {
                 BindingState::Bound => return Ok(true),
@@ -290,7 +287,6 @@ impl<'c> BindCall<'c> {
                     return Err(CallError::backend(&backend.settings, PolicyVerb::Bind, failure));
                 }
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -334,7 +330,7 @@ impl<'c> BindCall<'c> {
     /// Binds the pod. An existing Binding, by any binder, counts as success. While the apiserver is away it is tried
     /// again: after an error kube-scheduler writes a condition about it, which can arrive when the pod is bound already.
     async fn built_in(&self) -> Result<(), CallError> {
-        let (mut pause, mut was_away, mut uncertain) = (FIRST_PAUSE, false, None);
+        let (mut pauses, mut was_away, mut uncertain) = (PAUSES, false, None);
         loop {
             let Err(failure) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
                 return Ok(());
@@ -350,12 +346,13 @@ impl<'c> BindCall<'c> {
                 BindingState::Free | BindingState::Unknown(_) => {}
                 excluded => return Err(excluded.into()),
             }
+            let pause = pauses.next_pause();
             if !(is_away || was_away) || Instant::now() + pause >= self.ask_until {
                 // The one that may have bound the pod, although later ones could not.
                 return Err(BindingState::Unknown(uncertain.unwrap_or(failure)).into());
             }
             sleep(pause).await;
-            (pause, was_away) = ((pause * 2).min(LONGEST_PAUSE), is_away);
+            was_away = is_away;
         }
     }
 

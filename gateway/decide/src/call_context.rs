@@ -366,7 +366,7 @@ impl<'c> CallContext<'c> {
             return Ok(place);
         }
         let counts = self.tables.topology_counts(self.call.pod, &view.topology)?;
-        let field = pod_field((self.call.pod, &self.call.request.pod()), view, counts, &self.changes.pod);
+        let field = pod_field(self.call.pod, &self.call.request.pod(), view, counts, &self.changes.pod);
         self.pods.push((view.clone(), field));
         Ok(self.pods.len() - 1)
     }

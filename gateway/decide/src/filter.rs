@@ -310,8 +310,8 @@ fn effective_policy(
     settings: &FilterSettings,
     ready: &Readiness,
 ) -> FailurePolicy {
-    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.filter.as_ref().ok());
-    let excluded = plan.and_then(|plan| context.purpose.excludes(&plan.common));
+    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.about_nodes(PolicyVerb::Filter).ok());
+    let excluded = plan.and_then(|plan| context.purpose.excludes(plan));
     if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
 }
 
@@ -332,7 +332,7 @@ fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings,
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
-    seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
+    seat.turn = ready.session.info.about_nodes(PolicyVerb::Filter).map_or(seat.turn, |plan| plan.turn);
     seat.unknown = nodes.not_yet_known().collect();
     seat.unreadable.clone_from(unreadable);
     seat.deleted.clone_from(deleted);
@@ -354,7 +354,7 @@ struct Verdicts {
 
 impl NodeQuestion for FilterQuestion {
     type Fresh = FilterAnswer;
-    /// Numbered as in `backend::answer_cache::VerdictCache`.
+    /// Numbered as in `backend::answer_cache::InternedCache`.
     type Cached = u32;
     type Answer = Verdicts;
 
@@ -363,7 +363,7 @@ impl NodeQuestion for FilterQuestion {
     }
 
     fn scores(&self, info: &Info) -> ScoresWanted {
-        info.filter.as_ref().map_or(ScoresWanted::Unwanted, |plan| plan.scores)
+        info.scores_with_filter
     }
 
     async fn send(
@@ -380,8 +380,8 @@ impl NodeQuestion for FilterQuestion {
         let cache = &ask.ready.session.cache;
         let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
         let rows = &ask.nodes().rows;
-        let answers = verdicts.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && verdicts.is_check_due();
+        let answers = verdicts.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && verdicts.answers.take_check();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
@@ -417,7 +417,7 @@ impl NodeQuestion for FilterQuestion {
             known[*at as usize] = 0;
         }
         let verdicts = ask.ready.session.cache.verdicts.as_ref();
-        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.refusals(&known));
+        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.groups(&known));
         for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
             refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
             refusals.push(refusal);

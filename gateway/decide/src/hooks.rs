@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use extender_gateway_backend::{
     Attempt, Backend,
-    answer_cache::{AnswerCache, ChangeCache},
+    answer_cache::{AnswerCache, InternedCache},
     endpoints::Caller,
     session::Session,
 };
 use extender_gateway_contract::{
     answer::Reply,
-    hook::Changes,
+    hook::{ChangedNodes, Changes},
     question::{CallFields, Question},
 };
 use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
@@ -184,7 +184,7 @@ async fn pod_changes(
         if answer.is_ok() || !attempt.rpcs.may_retry() {
             return answer;
         }
-        match backend.elsewhere(caller, &session).filter(|_| backend.allows_retry(verb)) {
+        match backend.elsewhere(caller, &session).filter(|_| backend.take_retry(verb)) {
             Some(other) => session = other,
             None => return answer,
         }
@@ -199,12 +199,12 @@ async fn ask_about_pod(
     timeout: Duration,
     attempt: &mut OpenAttempt,
 ) -> Result<Changes, BackendFailure> {
-    let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
+    let plan = session.info.pod_hook(PolicyVerb::BeforeFilter)?;
     let pod = context.pod_in(&plan.pod)?;
     let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();
     let cache = cache.filter(|_| session.cache.is_trusted());
     let known = cache.and_then(|cache| cache.recall_pod(&pod));
-    let is_check = known.is_some() && cache.is_some_and(ChangeCache::is_check_due);
+    let is_check = known.is_some() && cache.is_some_and(|cache| cache.nodes.answers.take_check());
     if let Some(known) = known.as_ref().filter(|_| !is_check) {
         attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
         return Ok(known.clone());
@@ -212,7 +212,7 @@ async fn ask_about_pod(
     let purpose = context.purpose.of_calls();
     let call = CallFields { id: &context.id, purpose, reads_id: plan.reads_id, snapshot: 0 };
     let attempted = Attempt { timeout, flow: context.call.flow, rpcs: &mut attempt.rpcs };
-    let changes = backend.pod_hook((session, plan), (call, &pod), attempted).await?;
+    let changes = backend.pod_hook(session, call, &pod, attempted).await?;
     // The answer may have shown that the backend has changed.
     let cache = cache.filter(|_| session.cache.is_trusted());
     match cache {
@@ -231,14 +231,14 @@ struct HookQuestion {
 }
 
 impl HookQuestion {
-    fn cache<'c>(&self, cache: &'c AnswerCache) -> Option<&'c ChangeCache> {
-        cache.changes[self.verb].as_ref()
+    fn cache<'c>(&self, cache: &'c AnswerCache) -> Option<&'c InternedCache<ChangedNodes>> {
+        cache.changes[self.verb].as_ref().map(|cache| &cache.nodes)
     }
 }
 
 impl NodeQuestion for HookQuestion {
     type Fresh = Changes;
-    /// Numbered as in [`ChangeCache`].
+    /// Numbered as in [`InternedCache`].
     type Cached = u32;
     /// Positions are those of nodes with rows.
     type Answer = Changes;
@@ -261,13 +261,13 @@ impl NodeQuestion for HookQuestion {
         let cache = &ask.ready.session.cache;
         let changes = self.cache(cache).filter(|_| cache.is_trusted())?;
         let rows = &ask.nodes().rows;
-        let answers = changes.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && changes.is_check_due();
+        let answers = changes.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && changes.answers.take_check();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
     fn read(&self, cache: &AnswerCache, fresh: &Changes, count: usize) -> Option<Vec<Option<u32>>> {
-        Some(self.cache(cache)?.read(fresh, count))
+        Some(self.cache(cache)?.read(&fresh.nodes, count))
     }
 
     fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, _: &Changes) {
@@ -288,7 +288,7 @@ impl NodeQuestion for HookQuestion {
             known[*at as usize] = 0;
         }
         let cache = self.cache(&ask.ready.session.cache);
-        let mut nodes = cache.map_or_else(Vec::new, |cache| cache.changes(&known));
+        let mut nodes = cache.map_or_else(Vec::new, |cache| cache.groups(&known));
         for mut changed in fresh.map_or_else(Vec::new, |fresh| fresh.nodes) {
             changed.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
             nodes.push(changed);

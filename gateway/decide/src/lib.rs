@@ -237,7 +237,7 @@ impl Decider {
             );
             return;
         }
-        let Some(similar) = self.failure_log.turn_of((backend.to_owned(), verb)) else { return };
+        let Some(similar) = self.failure_log.permit_of((backend.to_owned(), verb)) else { return };
         tracing::warn!(
             backend,
             verb = verb.name(),

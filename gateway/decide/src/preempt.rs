@@ -165,12 +165,13 @@ impl Decider {
             let kept = backend
                 .preempt(&session, question, Attempt { timeout, flow: call.flow, rpcs: &mut attempt.rpcs })
                 .await;
-            let has_effects = session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects);
+            let has_effects =
+                session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects);
             if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
                 return Ok((encoded, kept));
             }
             let other = backend.elsewhere(caller, &session);
-            let other = other.filter(|_| backend.allows_retry(PolicyVerb::Preempt));
+            let other = other.filter(|_| backend.take_retry(PolicyVerb::Preempt));
             let Some(other) = other else { return Ok((encoded, kept)) };
             session = other;
         }
@@ -196,7 +197,7 @@ impl Decider {
     ) -> Prepared {
         let permit = backend.shadow_call()?;
         let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
-        if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+        if session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }
         let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;

@@ -131,7 +131,7 @@ pub(super) fn scored(
     nodes: Option<Vec<u32>>,
     scores: Vec<i32>,
 ) -> Result<Scored, BackendFailure> {
-    let ScorePlan { range, normalization, .. } = session.info.score.as_ref().map_err(Clone::clone)?;
+    let ScorePlan { range, normalization, .. } = session.info.score()?;
     let weight = backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
     let mut ballot = Ballot { weight, normalization: *normalization, range: *range, nodes, scores };
     let outside = range.clamp(&mut ballot.scores);
@@ -169,7 +169,7 @@ impl NodeQuestion for ScoreQuestion<'_> {
         let cache = &session.cache;
         if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
             let answers = scores.recall(pod, slots.iter().map(|slot| rows.key(*slot)));
-            let check = answers.are_some_known() && scores.is_check_due();
+            let check = answers.are_some_known() && scores.take_check();
             return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
         let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;

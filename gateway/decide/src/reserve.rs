@@ -142,9 +142,9 @@ impl Decider {
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
     /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
-        let side_effects = backend
-            .any_session()
-            .is_ok_and(|session| session.info.filter.as_ref().is_ok_and(|plan| plan.common.side_effects));
+        let side_effects = backend.any_session().is_ok_and(|session| {
+            session.info.about_nodes(PolicyVerb::Filter).is_ok_and(|plan| plan.side_effects)
+        });
         self.settings.tables.table.is_some() && backend.may_depend_on_pods() && !side_effects
     }
 
@@ -191,7 +191,5 @@ fn tell_of_bind(record: &mut CallRecord) {
 
 /// The pod is from the apiserver, not from the request.
 fn unreadable(error: &WireError) -> BindingState {
-    BindingState::Unknown(ApiserverError::Failed(format!(
-        "cannot parse the pod from the apiserver ({error})"
-    )))
+    BindingState::Unknown(ApiserverError::malformed(error))
 }

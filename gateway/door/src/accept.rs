@@ -115,7 +115,7 @@ impl Accept {
 
     fn refuse(&self, caller: SocketAddr) {
         self.dropped("full", 1);
-        if let Some(similar) = self.full.turn() {
+        if let Some(similar) = self.full.permit() {
             let address = self.address.as_str();
             tracing::warn!(
                 address, %caller, similar,
@@ -128,7 +128,7 @@ impl Accept {
 
     async fn not_accepted(&self, error: &io::Error) {
         self.dropped("accept", 1);
-        if let Some(similar) = self.failed.turn() {
+        if let Some(similar) = self.failed.permit() {
             let address = self.address.as_str();
             tracing::warn!(address, similar, "cannot accept a connection: {error}");
         }

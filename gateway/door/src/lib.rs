@@ -218,8 +218,8 @@ impl Door {
     ) -> Response<ReplyBody> {
         let CallRefusal { outcome, text, is_logged, .. } = refusal;
         let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
-        let turn = if is_logged { None } else { self.refused.turn_of((verb, outcome)) };
-        if let Some(similar) = turn {
+        let permit = if is_logged { None } else { self.refused.permit_of((verb, outcome)) };
+        if let Some(similar) = permit {
             let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
             tracing::warn!(verb, %caller, outcome = outcome.as_str(), trace_id, similar, "call rejected: {text}");

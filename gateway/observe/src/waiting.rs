@@ -12,6 +12,7 @@ mod holders;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use extender_gateway_core::{PolicyVerb, Verb};
+use extender_gateway_pace::backoff::Backoff;
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
@@ -38,9 +39,8 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 const WATCH_DELAY: Duration = Duration::from_secs(10);
 /// A backend whose calls have failed for less time has not recovered: it was no outage.
 const SHORTEST_OUTAGE: Duration = Duration::from_secs(5);
-/// The pause between the first two requests for a pod. It doubles up to the longest one.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The pauses between requests for a pod.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
 /// Of a backend that leaves no node, one pod is tried again when none was for this time: its answers may have changed.
 const PROBE_PERIOD: Duration = Duration::from_secs(30);
 
@@ -532,10 +532,7 @@ impl WaitingPod {
     /// writes.
     fn next_request(&self, change: PolicyChange) -> Instant {
         let requests = if change == PolicyChange::Freed { self.requested_freed } else { self.requested };
-        requests.map_or(self.since, |Requests { at, number }| {
-            let doublings = 1_u32.checked_shl(number - 1).unwrap_or(u32::MAX);
-            at + FIRST_PAUSE.saturating_mul(doublings).min(LONGEST_PAUSE)
-        })
+        requests.map_or(self.since, |Requests { at, number }| at + PAUSES.after(number - 1))
     }
 }
 

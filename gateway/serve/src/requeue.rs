@@ -192,7 +192,7 @@ async fn update(client: &Client, pod: &DuePod) -> Result<(), RequestError> {
         PolicyChange::Probe => ("PolicyProbed", format!("backend {backend} may accept nodes again")),
     };
     let condition = PodCondition { kind: CONDITION, reason, message: &message };
-    let set = set_condition(client, (&pod.namespace, &pod.name, &pod.uid), condition);
+    let set = set_condition(client, &pod.namespace, &pod.name, &pod.uid, condition);
     let late = || RequestError::Failed(format!("no answer within {} s", TIMEOUT.as_secs()));
     timeout(TIMEOUT, set).await.unwrap_or_else(|_| Err(late()))
 }

@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
         let name = self.string(what)?;
-        name_fits((what, name.quoted().start), name.inner().len()).map(|()| name)
+        name_fits(what, name.quoted().start, name.inner().len()).map(|()| name)
     }
 
     /// Skips a value of any kind; returns its range.
@@ -352,12 +352,12 @@ impl<'a> Cursor<'a> {
 /// Fails if a name or UID at this position is longer than any in Kubernetes: names are copied into records,
 /// requests to backends and errors.
 #[inline]
-pub fn name_fits((what, at): (&str, usize), bytes: usize) -> Result<(), WireError> {
-    if bytes <= LONGEST_NAME { Ok(()) } else { Err(name_too_long((what, at), bytes)) }
+pub fn name_fits(what: &str, at: usize, bytes: usize) -> Result<(), WireError> {
+    if bytes <= LONGEST_NAME { Ok(()) } else { Err(name_too_long(what, at, bytes)) }
 }
 
 #[cold]
-fn name_too_long((what, at): (&str, usize), bytes: usize) -> WireError {
+fn name_too_long(what: &str, at: usize, bytes: usize) -> WireError {
     WireError::at(at, format!("{what} has {bytes} bytes, and the gateway accepts at most {LONGEST_NAME}"))
 }
 

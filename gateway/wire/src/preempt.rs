@@ -158,12 +158,12 @@ fn nodes(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Vec<Offered>, Wire
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut seen, mut victims) = (0, 0);
     cursor.object(|cursor, key| {
-        name_fits(("a node's name", cursor.place()), key.len())?;
+        name_fits("a node's name", cursor.place(), key.len())?;
         let name = utf8(key.into()).into_owned();
         let offered = offered(cursor, name.clone(), as_objects)?;
         (seen, victims) = (seen + 1, victims + offered.victims.len());
-        bounded((seen, MOST_NODES), "nodes", cursor)?;
-        bounded((victims, MOST_VICTIMS), "victims", cursor)?;
+        bounded(seen, MOST_NODES, "nodes", cursor)?;
+        bounded(victims, MOST_VICTIMS, "victims", cursor)?;
         let place = *places.entry(name).or_insert(nodes.len());
         match nodes.get_mut(place) {
             Some(earlier) => *earlier = offered,
@@ -186,7 +186,7 @@ fn offered(cursor: &mut Cursor<'_>, name: String, as_objects: bool) -> Result<Of
             if !cursor.take_null() {
                 cursor.array(|cursor| {
                     offered.victims.push(victim(cursor, as_objects)?);
-                    bounded((offered.victims.len(), MOST_ON_A_NODE), "victims on a node", cursor)
+                    bounded(offered.victims.len(), MOST_ON_A_NODE, "victims on a node", cursor)
                 })?;
             }
         } else if key_is(key, "NumPDBViolations") {

@@ -162,28 +162,24 @@ fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
     let mut names: Vec<RawString> = Vec::new();
     cursor.array(|cursor| {
         names.push(cursor.string(NAME)?);
-        bounded((names.len(), MOST_NODES), "nodes", cursor)
+        bounded(names.len(), MOST_NODES, "nodes", cursor)
     })?;
     // All at once, which takes less than a comparison for each while they are read.
     let longest = names.iter().map(|name| name.inner().len()).max().unwrap_or(0);
     if longest > LONGEST_NAME {
-        names.iter().try_for_each(|name| name_fits((NAME, name.quoted().start), name.inner().len()))?;
+        names.iter().try_for_each(|name| name_fits(NAME, name.quoted().start, name.inner().len()))?;
     }
     Ok(names)
 }
 
 /// Fails if `count` is above `most`; `what` names what is counted.
 #[inline]
-pub(super) fn bounded(
-    (count, most): (usize, usize),
-    what: &str,
-    cursor: &Cursor<'_>,
-) -> Result<(), WireError> {
-    if count <= most { Ok(()) } else { Err(too_many((cursor, most), what)) }
+pub(super) fn bounded(count: usize, most: usize, what: &str, cursor: &Cursor<'_>) -> Result<(), WireError> {
+    if count <= most { Ok(()) } else { Err(too_many(cursor, most, what)) }
 }
 
 #[cold]
-fn too_many((cursor, most): (&Cursor<'_>, usize), what: &str) -> WireError {
+fn too_many(cursor: &Cursor<'_>, most: usize, what: &str) -> WireError {
     WireError::at(cursor.place(), format!("more than {most} {what}"))
 }
 
@@ -203,7 +199,7 @@ fn node_objects(cursor: &mut Cursor<'_>, known: &impl KnownObjects) -> Result<No
         if let Some(name) = cursor.known_object(BEFORE_THE_NAME, |name| known.json(name))? {
             names.push(name);
             objects.push(start..cursor.place());
-            return bounded((objects.len(), MOST_NODES), "nodes", cursor);
+            return bounded(objects.len(), MOST_NODES, "nodes", cursor);
         }
         let mut name = None;
         // Go merges metadata that is there twice.
@@ -214,7 +210,7 @@ fn node_objects(cursor: &mut Cursor<'_>, known: &impl KnownObjects) -> Result<No
         })?;
         names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
         objects.push(start..cursor.place());
-        bounded((objects.len(), MOST_NODES), "nodes", cursor)
+        bounded(objects.len(), MOST_NODES, "nodes", cursor)
     })?;
     Ok((names, objects))
 }

@@ -69,13 +69,13 @@ impl Reviews {
         let reviewed = timeout(REVIEW_TIMEOUT, async {
             let (mut slot, _) =
                 self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|_| ReviewError::Busy)?;
-            slot.works();
+            slot.begin();
             // Another request may have been about the same.
             if let Some(known) = self.results.get(&key) {
                 return Ok(known);
             }
             let review = self.ask(token, verb, path).await?;
-            slot.answered();
+            slot.note_answer();
             self.results.insert(key, review.clone());
             Ok(review)
         });

@@ -7,7 +7,7 @@ use extender_gateway_cluster::table::RowKey;
 use extender_gateway_core::{PerPolicyVerb, PolicyVerb, filter::Refusal};
 use proptest::prelude::*;
 
-use super::{AnswerCache, Answers, MOST_BYTES, MOST_REASONS, VerbCache, VerdictCache};
+use super::{AnswerCache, Answers, InternedCache, MOST_BYTES, VerbCache, interned::MOST_DIFFERENT};
 
 /// No call is a check.
 const NEVER: NonZeroU32 = NonZeroU32::MAX;
@@ -37,21 +37,21 @@ fn refusal(reason: &str, positions: &[u32]) -> Refusal {
 
 #[test]
 fn refusals_come_back_as_they_were() {
-    let verdicts = VerdictCache::new(NEVER);
+    let verdicts = InternedCache::new(NEVER);
     let (pod, rows) = (Bytes::from_static(b"web"), rows(5));
     let refusals = vec![refusal("a", &[0, 3]), refusal("bb", &[2])];
     let read = verdicts.read(&refusals, 5);
     verdicts.store(&pod, rows.iter().copied().zip(read));
-    let recalled = verdicts.recall(&pod, rows.iter().copied());
-    assert_eq!(verdicts.refusals(&recalled.all), refusals);
+    let recalled = verdicts.answers.recall(&pod, rows.iter().copied());
+    assert_eq!(verdicts.groups(&recalled.all), refusals);
     assert_eq!(recalled.unknown, [0; 0]);
-    assert!(!verdicts.recall(b"other", rows.iter().copied()).are_some_known());
+    assert!(!verdicts.answers.recall(b"other", rows.iter().copied()).are_some_known());
 }
 
 #[test]
 fn endless_reasons_are_not_remembered() {
-    let verdicts = VerdictCache::new(NEVER);
-    for number in 0..MOST_REASONS {
+    let verdicts = InternedCache::new(NEVER);
+    for number in 0..MOST_DIFFERENT {
         assert_eq!(verdicts.read(&[refusal(&format!("{number}"), &[0])], 1).len(), 1);
     }
     let read = verdicts.read(&[refusal("one more", &[1])], 3);
@@ -111,7 +111,7 @@ fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
 fn one_call_in_so_many_is_a_check() {
     let every = NonZeroU32::new(7).unwrap();
     let answers = VerbCache::<i32>::new(MOST_BYTES, every);
-    let checks = (0..3 * every.get()).filter(|_| answers.is_check_due()).count();
+    let checks = (0..3 * every.get()).filter(|_| answers.take_check()).count();
     assert_eq!(checks, 3);
 }
 

@@ -13,6 +13,7 @@ use std::{
 };
 
 use extender_gateway_core::BackendFailure;
+use extender_gateway_pace::backoff::Backoff;
 use tokio::{
     sync::watch,
     task::{JoinError, JoinSet},
@@ -26,7 +27,7 @@ use crate::{
     session::{self, Outage, Place, SessionHandle, SessionTask},
 };
 
-/// The pause after the first failure to resolve a host without known addresses; it doubles up to the longest one.
+/// The pauses after failures to resolve a host without known addresses.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -52,27 +53,27 @@ impl Supervisor {
     }
 
     async fn follow(&mut self) -> Infallible {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut outage = Outage::default();
         loop {
             match self.resolve().await {
                 Ok(addresses) => {
-                    (pause, outage) = (FIRST_PAUSE, Outage::default());
-                    self.stale(None);
+                    pauses.reset();
+                    outage = Outage::default();
+                    self.set_stale(None);
                     self.reconcile(&addresses);
                     self.until_due().await;
                 }
                 Err(failure) if !self.sessions.is_empty() => {
                     let backend = &self.task.settings.name;
                     tracing::debug!(%backend, "the host cannot be resolved, known addresses stay in use: {failure}");
-                    self.stale(Some(failure));
+                    self.set_stale(Some(failure));
                     self.until_due().await;
                 }
                 Err(failure) => {
                     outage.log(&Place::host(&self.task.settings), &failure, false);
-                    self.unresolved(failure);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    self.set_unresolved(failure);
+                    sleep(pauses.next_pause()).await;
                 }
             }
         }
@@ -118,18 +119,18 @@ impl Supervisor {
     }
 
     /// Records that known addresses stay in use although the host cannot be resolved, or that it can.
-    fn stale(&self, failure: Option<BackendFailure>) {
+    fn set_stale(&self, failure: Option<BackendFailure>) {
         let Some(endpoints) = self.endpoints.upgrade() else { return };
         let mut stale = endpoints.stale.lock();
         let since = stale.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         *stale = failure.map(|failure| (since, failure));
     }
 
-    fn unresolved(&self, failure: BackendFailure) {
+    fn set_unresolved(&self, failure: BackendFailure) {
         if let Some(endpoints) = self.endpoints.upgrade() {
             *endpoints.unresolved.lock() = Some(failure);
         }
-        self.shared.availability.unresolved();
+        self.shared.availability.set_unresolved();
     }
 
     /// Uses these addresses. Others stay in use until one of these has a session.
@@ -153,7 +154,7 @@ impl Supervisor {
         for address in before.iter().map(of).filter(|known| !list.iter().any(|kept| of(kept) == *known)) {
             let backend = &self.task.settings.name;
             tracing::info!(%backend, %address, "address removed: the host no longer resolves to it; calls in progress finish");
-            self.shared.availability.removed(address);
+            self.shared.availability.remove(address);
         }
         *endpoints.unresolved.lock() = None;
         self.shared.several.store(list.len() > 1, Ordering::Relaxed);
@@ -163,9 +164,8 @@ impl Supervisor {
     /// Starts the task of a new address.
     fn start(&mut self, address: SocketAddr) -> SessionHandle {
         let SessionTask { settings, gateway, cadences, .. } = &*self.task;
-        let of = (&**gateway, settings.name.as_str());
-        let endpoint = Arc::new(Endpoint::new(of, address, cadences.into()));
-        self.shared.availability.added(address);
+        let endpoint = Arc::new(Endpoint::new(gateway, settings.name.as_str(), address, cadences.into()));
+        self.shared.availability.add(address);
         let (publisher, handle) = session::channel(endpoint, Arc::clone(&self.shared));
         self.sessions.spawn(session::run(Arc::clone(&self.task), publisher));
         handle

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use extender_gateway_contract::{
     change::{ChangedParts, is_of_pod, part_in_words},
     pod::PodView,
-    question::ScoresWanted,
     row::{RowFields, RowView},
 };
 use extender_gateway_core::{
@@ -18,14 +17,14 @@ use extender_gateway_object::{
     counted::{PodCountView, TopologyCountView},
     view::{KeyPrefixes, NodeFactsView, PodFactsView},
 };
-use extender_gateway_settings::{NodeSource, Normalize, ScoreSettings};
+use extender_gateway_settings::{BackendSettings, NodeSource, Normalize, ScoreSettings};
 use extender_policy_api::v1alpha1::{
     self as api, ChangedPart, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
 };
 
 use super::{
-    API_VERSION, BindPlan, ClusterTables, FilterPlan, HOOK_SERVICE, HookPlan, NodesView, PodHookPlan,
-    ScorePlan, VerbPlan, reads,
+    API_VERSION, BindPlan, ClusterTables, HOOK_SERVICE, HookPlan, NodesView, Plan, PodHookPlan, ScorePlan,
+    VerbPlan, reads,
 };
 
 /// The handshake to parse.
@@ -61,26 +60,31 @@ impl Reader<'_> {
         KeyPrefixes::new(self.response.annotation_prefixes.iter().cloned())
     }
 
-    /// `score` is the plan of scores that may come with the answers, if any.
-    pub(super) fn filter(&self, score: Option<&ScorePlan>) -> Result<FilterPlan, BackendFailure> {
-        let verb = self.verb(Verb::Filter, "filter")?;
-        let common = self.common(verb, "filter")?;
-        // Scores are prefetched only if score has the same views as filter.
-        let fits = |ScorePlan { common: score, scope, .. }: &ScorePlan| {
-            *scope == Scope::Node
-                && !score.side_effects
-                && (score.reads_id, score.pure) == (common.reads_id, common.pure)
-                && (&score.nodes, &score.pod) == (&common.nodes, &common.pod)
-        };
-        let scores = if score.is_some_and(fits) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
-        let per_node = verb.scope() == Scope::Node && !verb.side_effects;
-        let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
-        Ok(FilterPlan { common, turn, scores })
+    /// How the backend serves a verb.
+    ///
+    /// # Errors
+    /// It is not configured for it, or cannot serve it.
+    pub(super) fn plan(&self, verb: PolicyVerb, settings: &BackendSettings) -> Result<Plan, BackendFailure> {
+        let unconfigured = || unsuitable(format!("is not configured for {}", verb.name()));
+        settings.timeouts()[verb].ok_or_else(unconfigured)?;
+        match verb {
+            PolicyVerb::Filter => self.common(self.verb(Verb::Filter, "filter")?, "filter").map(Plan::Nodes),
+            PolicyVerb::Score => {
+                self.score(settings.score.as_ref().ok_or_else(unconfigured)?).map(Plan::Score)
+            }
+            PolicyVerb::Preempt => self.preempt().map(Plan::Nodes),
+            PolicyVerb::Bind => self.bind().map(Plan::Bind),
+            PolicyVerb::BeforeFilter => self.pod_hook(verb, Verb::BeforeFilter).map(Plan::PodHook),
+            PolicyVerb::BeforeFilterNodes => {
+                self.nodes_hook(verb, Verb::BeforeFilterNodes).map(Plan::NodesHook)
+            }
+            PolicyVerb::BeforeScore => self.nodes_hook(verb, Verb::BeforeScore).map(Plan::NodesHook),
+        }
     }
 
     fn common(&self, verb: &VerbInfo, name: &str) -> Result<VerbPlan, BackendFailure> {
         let pure = self.is_pure(verb, name)?;
-        Ok(self.plan(verb, self.nodes(verb)?, pure))
+        Ok(self.verb_plan(verb, self.nodes(verb)?, pure))
     }
 
     /// Whether the verb is pure. A contradicting declaration is an error of the backend.
@@ -103,7 +107,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn score(&self, settings: &ScoreSettings) -> Result<ScorePlan, BackendFailure> {
+    fn score(&self, settings: &ScoreSettings) -> Result<ScorePlan, BackendFailure> {
         let verb = self.verb(Verb::Score, "score")?;
         let range = Range { least: verb.score_min, largest: verb.score_max };
         if let (Some(least), Some(largest)) = (range.least, range.largest)
@@ -115,11 +119,10 @@ impl Reader<'_> {
             common: self.common(verb, "score")?,
             range,
             normalization: normalization(verb, range, settings)?,
-            scope: if verb.scope() == Scope::Node { Scope::Node } else { Scope::WholeSet },
         })
     }
 
-    pub(super) fn preempt(&self) -> Result<VerbPlan, BackendFailure> {
+    fn preempt(&self) -> Result<VerbPlan, BackendFailure> {
         let verb = self.verb(Verb::Preempt, "preempt")?;
         if verb.pure {
             return Err(unsuitable("declares preempt pure, but its answers depend on the victims"));
@@ -130,36 +133,38 @@ impl Reader<'_> {
                 "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File",
             ));
         }
-        Ok(self.plan(verb, nodes, false))
+        Ok(self.verb_plan(verb, nodes, false))
     }
 
-    fn plan(&self, verb: &VerbInfo, nodes: NodesView, pure: bool) -> VerbPlan {
+    fn verb_plan(&self, verb: &VerbInfo, nodes: NodesView, pure: bool) -> VerbPlan {
         let pod = self.pod(verb);
+        let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         VerbPlan {
             nodes,
             reads_of_pods: reads_of_pods(verb, &pod),
             pod,
             reads_id: reads_id(verb),
+            turn: if per_node { Turn::Parallel } else { Turn::InTurn },
             side_effects: verb.side_effects,
             pure,
         }
     }
 
     /// A hook about nodes.
-    pub(super) fn hook(&self, hook: PolicyVerb, wanted: Verb) -> Result<HookPlan, BackendFailure> {
-        let (verb, name) = (self.verb(wanted, hook.name())?, hook.name());
-        let changes = self.changes(verb, name)?;
-        Ok(HookPlan { common: self.common(verb, name)?, changes })
+    fn nodes_hook(&self, hook: PolicyVerb, wanted: Verb) -> Result<HookPlan, BackendFailure> {
+        let verb = self.verb(wanted, hook.name())?;
+        let changes = self.changes(verb, hook)?;
+        Ok(HookPlan { common: self.common(verb, hook.name())?, changes })
     }
 
-    /// The hook about the pod alone.
-    pub(super) fn pod_hook(&self) -> Result<PodHookPlan, BackendFailure> {
-        let name = PolicyVerb::BeforeFilter.name();
-        let verb = self.verb(Verb::BeforeFilter, name)?;
+    /// A hook about the pod alone.
+    fn pod_hook(&self, hook: PolicyVerb, wanted: Verb) -> Result<PodHookPlan, BackendFailure> {
+        let name = hook.name();
+        let verb = self.verb(wanted, name)?;
         if verb.usage || verb.node_view != NodeView::Unspecified as i32 {
             return Err(unsuitable(format!("declares that {name} reads nodes, but is about the pod alone")));
         }
-        let changes = self.changes(verb, name)?;
+        let changes = self.changes(verb, hook)?;
         // There are no nodes on which an answer could depend.
         let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };
         let pure = self.is_pure(&alone, name)?;
@@ -169,7 +174,8 @@ impl Reader<'_> {
     }
 
     /// What a hook changes.
-    fn changes(&self, verb: &VerbInfo, name: &str) -> Result<ChangedParts, BackendFailure> {
+    fn changes(&self, verb: &VerbInfo, hook: PolicyVerb) -> Result<ChangedParts, BackendFailure> {
+        let name = hook.name();
         if !self.response.services.iter().any(|service| service == HOOK_SERVICE) {
             return Err(unsuitable(format!(
                 "declares {name} without the service {HOOK_SERVICE} in `services`"
@@ -190,7 +196,7 @@ impl Reader<'_> {
             if parts.contains(&part) {
                 return Err(refused(&format!("{} twice", part_in_words(part))));
             }
-            if let Some(why) = contradiction(verb, part) {
+            if let Some(why) = contradiction(hook, verb, part) {
                 return Err(refused(&format!("{}, {why}", part_in_words(part))));
             }
             parts.push(part);
@@ -201,7 +207,7 @@ impl Reader<'_> {
         Ok(ChangedParts::new(parts))
     }
 
-    pub(super) fn bind(&self) -> Result<BindPlan, BackendFailure> {
+    fn bind(&self) -> Result<BindPlan, BackendFailure> {
         let verb = self.verb(Verb::Bind, "bind")?;
         Ok(BindPlan { pod: self.pod(verb), reads_id: reads_id(verb) })
     }
@@ -274,12 +280,17 @@ impl Reader<'_> {
 }
 
 /// Why a hook cannot change this part.
-fn contradiction(verb: &VerbInfo, part: ChangedPart) -> Option<&'static str> {
-    match (verb.verb(), is_of_pod(part)) {
-        (Verb::BeforeFilter, false) => Some("but it is about the pod alone"),
-        (Verb::BeforeFilterNodes, true) => Some("but it is about nodes alone"),
-        (Verb::BeforeScore, true) if verb.pure => Some("and that it is pure; these are mutually exclusive"),
-        _ => None,
+fn contradiction(hook: PolicyVerb, verb: &VerbInfo, part: ChangedPart) -> Option<&'static str> {
+    let is_of_pod = is_of_pod(part);
+    match hook {
+        PolicyVerb::BeforeFilter => (!is_of_pod).then_some("but it is about the pod alone"),
+        PolicyVerb::BeforeFilterNodes => is_of_pod.then_some("but it is about nodes alone"),
+        PolicyVerb::BeforeScore => {
+            (is_of_pod && verb.pure).then_some("and that it is pure; these are mutually exclusive")
+        }
+        PolicyVerb::Filter | PolicyVerb::Score | PolicyVerb::Preempt | PolicyVerb::Bind => {
+            Some("but it is no hook")
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_gateway_object::view::KeyPrefixes;
 use extender_gateway_settings::{Config, Normalize, ScoreSettings, Weight};
 use extender_policy_api::v1alpha1::{
-    self as api, ChangedPart, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads,
+    self as api, ChangedPart, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, Scope,
     TopologyCountReads, Verb, VerbInfo,
 };
 
@@ -40,9 +40,10 @@ fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettin
 
 /// A backend with these verbs configured.
 fn configured(verbs: &str) -> config::BackendSettings {
+    let binder = if verbs.contains("bind") { "racks" } else { "None" };
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nextender: {{address: 127.0.0.1:0}}\n\
-         backends:\n- {{name: racks, url: 'http://127.0.0.1:9000', {verbs}}}\n"
+         binder: {binder}\nbackends:\n- {{name: racks, url: 'http://127.0.0.1:9000', {verbs}}}\n"
     );
     Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}")).backends.remove(0)
 }
@@ -189,7 +190,7 @@ fn a_verb_that_cannot_be_used_says_why() {
         ),
     ] {
         let info = Info::read(response, &configured("filter: {}"), &known);
-        assert_eq!(info.filter.unwrap_err().detail, sentence);
+        assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, sentence);
     }
 }
 
@@ -203,7 +204,7 @@ fn only_a_per_node_verb_without_side_effects_is_asked_at_once() {
     ] {
         let filter = VerbInfo { scope: scope as i32, side_effects, ..verb(Verb::Filter) };
         let info = Info::read(response(vec![filter]), &configured("filter: {}"), &known(NodeSource::Request));
-        assert_eq!(info.filter.unwrap().turn, turn, "{scope:?} {side_effects}");
+        assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap().turn, turn, "{scope:?} {side_effects}");
     }
 }
 
@@ -256,7 +257,7 @@ fn the_operator_may_override_how_scores_are_normalized() {
         };
         let backend = config::BackendSettings { score: Some(settings), ..configured("filter: {}") };
         let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
-        let read = info.score.map(|plan| plan.normalization).map_err(|failure| failure.detail);
+        let read = info.score().map(|plan| plan.normalization).map_err(|failure| failure.detail.clone());
         assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
     }
 }
@@ -313,7 +314,8 @@ fn preempt_calls_bring_no_nodes() {
         ),
     ] {
         let info = Info::read(response(verbs), &configured("preempt: {}"), &known);
-        let view = info.preempt.map(|plan| plan.nodes.rows).map_err(|failure| failure.detail);
+        let view = info.about_nodes(PolicyVerb::Preempt);
+        let view = view.map(|plan| plan.nodes.rows.clone()).map_err(|failure| failure.detail.clone());
         assert_eq!(view, expected.map_err(str::to_owned));
     }
 }
@@ -329,9 +331,11 @@ fn rows_are_kept_for_configured_verbs_alone() {
     let filtering = read("filter: {}");
     assert_eq!((table.columns(), known.offered.columns()), (1, 1));
     assert!(!*table.raw_wanted().borrow(), "the JSON of nodes is not kept for a verb that is never asked");
-    assert!(filtering.score.is_err() && filtering.preempt.is_err());
+    assert!(
+        filtering.refusal(PolicyVerb::Score).is_some() && filtering.refusal(PolicyVerb::Preempt).is_some()
+    );
     let scoring = read("filter: {}, score: {weight: 1}");
-    assert!(scoring.score.is_ok() && *table.raw_wanted().borrow());
+    assert!(scoring.score().is_ok() && *table.raw_wanted().borrow());
     assert_eq!(table.columns(), 2);
 }
 
@@ -434,16 +438,16 @@ fn a_declaration_that_cannot_be_used_says_why() {
     ] {
         let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
         let expected = format!("declares that filter reads {sentence}");
-        assert_eq!(info.filter.unwrap_err().detail, expected);
+        assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, expected);
     }
     let pure = VerbInfo { pure: true, ..pod_parts(&[identity]) };
     let info = Info::read(response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
     let expected = "declares filter pure and also reads the identity of pods; these are mutually exclusive";
-    assert_eq!(info.filter.unwrap_err().detail, expected);
+    assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, expected);
     let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
-    let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
+    let info = Info::read(response(vec![bind]), &configured("bind: {}"), &known(NodeSource::Request));
     let expected = "declares that bind reads nodes, but requests only their names";
-    assert_eq!(info.bind.unwrap_err().detail, expected);
+    assert_eq!(info.bind().unwrap_err().detail, expected);
 }
 
 #[test]
@@ -456,11 +460,14 @@ fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
     };
     let watched = ClusterTables { pods: Some(Arc::new(PodTable::new())), ..known(NodeSource::Request) };
     let info = Info::read(response(vec![usage]), &configured("filter: {}"), &watched);
-    assert_eq!(info.filter.unwrap_err().detail, "reads the usage of nodes, but requests only their names");
+    assert_eq!(
+        info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
+        "reads the usage of nodes, but requests only their names"
+    );
     let preempt = VerbInfo { verb: Verb::Preempt as i32, pure: true, ..VerbInfo::default() };
     let info = Info::read(response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
     assert_eq!(
-        info.preempt.unwrap_err().detail,
+        info.about_nodes(PolicyVerb::Preempt).unwrap_err().detail,
         "declares preempt pure, but its answers depend on the victims"
     );
 }
@@ -491,16 +498,24 @@ fn counts_that_cannot_be_used_say_why() {
         (over_topologies(&[(1, "", "rack"); 9]), "9 topology counts of pods; at most 8 are accepted"),
     ] {
         let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
-        assert_eq!(info.filter.unwrap_err().detail, format!("declares that filter reads {sentence}"));
-    }
-    for (wanted, name) in [(Verb::Bind, "bind"), (Verb::Preempt, "preempt")] {
-        let verb = VerbInfo { verb: wanted as i32, ..over_topologies(&[(1, "", "rack")]) };
-        let info = Info::read(response(vec![verb]), &configured("preempt: {}"), &known(NodeSource::Request));
-        let failure = if wanted == Verb::Bind { info.bind.map(drop) } else { info.preempt.map(drop) };
-        let expected = format!(
-            "declares that {name} reads topology counts of pods, which only filter and score can read"
+        assert_eq!(
+            info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
+            format!("declares that filter reads {sentence}")
         );
-        assert_eq!(failure.unwrap_err().detail, expected);
+    }
+    for (wanted, of) in [(Verb::Bind, PolicyVerb::Bind), (Verb::Preempt, PolicyVerb::Preempt)] {
+        let verb = VerbInfo { verb: wanted as i32, ..over_topologies(&[(1, "", "rack")]) };
+        let info = Info::read(
+            response(vec![verb]),
+            &configured("preempt: {}, bind: {}"),
+            &known(NodeSource::Request),
+        );
+        let failure = info.refusal(of);
+        let expected = format!(
+            "declares that {} reads topology counts of pods, which only filter and score can read",
+            of.name()
+        );
+        assert_eq!(failure.unwrap().detail, expected);
     }
 }
 
@@ -515,10 +530,11 @@ fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
         });
     let read = |verb: &VerbInfo, known: &ClusterTables| {
         let info = Info::read(response(vec![verb.clone()]), &configured("filter: {}"), known);
-        let over_topologies = verb.reads.as_ref().unwrap().pod.is_some() && info.filter.is_ok();
+        let over_topologies =
+            verb.reads.as_ref().unwrap().pod.is_some() && info.about_nodes(PolicyVerb::Filter).is_ok();
         assert_eq!(info.topologies().count(), usize::from(over_topologies), "only those are waited for");
         let words = info.reads_in_words(PolicyVerb::Filter);
-        info.filter.map_err(|failure| failure.detail).map(|_| words.unwrap())
+        info.about_nodes(PolicyVerb::Filter).map_err(|failure| failure.detail.clone()).map(|_| words.unwrap())
     };
     let words = |pods: &str, nodes: &str| Ok((pods.to_owned(), nodes.to_owned()));
     let not_watched = |what| Err(format!("needs {what}, but pods are not watched; set pods.source: Watch"));
@@ -563,13 +579,13 @@ fn equal_declarations_share_a_view_and_scores_come_with_filter_only_then() {
         let score = VerbInfo { reads: of_score, ..verb(Verb::Score) };
         let verbs = vec![declaring(reads(1, "zone")), score];
         let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
-        assert_eq!((table.columns(), info.filter.unwrap().scores), (views, scores));
+        assert_eq!((table.columns(), info.scores_with_filter), (views, scores));
     }
     let score = VerbInfo { reads: Some(reads(1, "zone")), pure: true, ..verb(Verb::Score) };
     let verbs = vec![declaring(reads(1, "zone")), score];
     let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
     assert_eq!(
-        info.filter.unwrap().scores,
+        info.scores_with_filter,
         ScoresWanted::Unwanted,
         "pure scores are cached, the verdicts are not"
     );

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings as config;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
 use parking_lot::Mutex;
@@ -15,32 +16,26 @@ use super::SessionPublisher;
 use crate::info::{Info, UnscaledScores};
 
 /// The limits of one backend over all of its sessions.
-#[derive(Debug, Default)]
-pub(super) struct Limits {
-    pub(super) announcements: Announcements,
+#[derive(Debug)]
+pub(super) struct SessionLimits {
+    announcements: RateLimitedLog,
     pub(super) view_changes: ViewChanges,
 }
 
-/// Limits the announcements of one backend over all of its sessions: a burst, and then one in each [`EVERY`].
-#[derive(Debug, Default)]
-pub(super) struct Announcements(Mutex<AnnouncementBudget>);
-
-/// The largest burst of announcements.
+/// The largest burst of announcements, and how often there is one after that.
 const BURST: u32 = 5;
 const EVERY: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Default)]
-struct AnnouncementBudget {
-    /// When a whole burst is available again.
-    full_at: Option<Instant>,
-    /// The lines that were suppressed since the last one.
-    suppressed: u64,
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { announcements: RateLimitedLog::new(BURST, EVERY), view_changes: ViewChanges::default() }
+    }
 }
 
-impl Announcements {
+impl SessionLimits {
     /// Logs that a backend is ready, and the configured verbs that it cannot serve.
-    pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
-        let Some(similar) = self.turn() else { return };
+    pub(super) fn announce(&self, settings: &config::BackendSettings, info: &Info) {
+        let Some(similar) = self.announcements.permit() else { return };
         let (backend, name) = (&settings.name, &info.name);
         let (version, revision) = (&info.version, &info.revision);
         tracing::info!(%backend, name, version, revision, similar, "backend is ready");
@@ -57,19 +52,6 @@ impl Announcements {
             let others = others.len();
             tracing::warn!(%backend, others, "a path that the backend shows cannot be used: {first}");
         }
-    }
-
-    /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.
-    fn turn(&self) -> Option<u64> {
-        let mut budget = self.0.lock();
-        let now = Instant::now();
-        let full_at = budget.full_at.map_or(now, |full_at| full_at.max(now));
-        if full_at - now > EVERY * (BURST - 1) {
-            budget.suppressed += 1;
-            return None;
-        }
-        budget.full_at = Some(full_at + EVERY);
-        Some(mem::take(&mut budget.suppressed))
     }
 }
 
@@ -111,8 +93,8 @@ const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
 impl Outage {
     /// Logs a failed attempt to connect, or the end of a connection that was usable, if a line is due.
     pub(crate) fn log(&mut self, place: &Place<'_>, failure: &BackendFailure, was_usable: bool) {
-        let turn = if was_usable { self.turn_of_end(failure.kind) } else { self.turn(failure.kind) };
-        let Some(lasted) = turn else { return };
+        let permit = if was_usable { self.permit_of_end(failure.kind) } else { self.permit(failure.kind) };
+        let Some(lasted) = permit else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
             minutes => ("still down", format!(" for {minutes} min")),
@@ -135,18 +117,18 @@ impl Outage {
         );
     }
 
-    /// The turn for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
+    /// As [`permit`](Self::permit), for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
     /// moment later, tells why, or is the end of the outage. If the backend sent too much, no attempt would tell.
-    fn turn_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
+    fn permit_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
         let is_told_later = kind != FailureKind::Oversize && self.logged.is_none();
         if is_told_later && !mem::replace(&mut self.lost, true) {
             return None;
         }
-        self.turn(kind)
+        self.permit(kind)
     }
 
     /// How long the backend has been down; `None` if it is too early to log it again.
-    fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
+    fn permit(&mut self, kind: FailureKind) -> Option<Duration> {
         let now = Instant::now();
         let (began, last) = *self.logged.get_or_insert((now, now));
         if !self.kinds.contains(&kind) {
@@ -174,19 +156,18 @@ struct AcceptedViews {
 
 /// The changes that are accepted without a pause.
 const AT_ONCE: u32 = 5;
-/// The pause before the next change; it doubles with each change, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The pauses before further changes.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(1));
 /// After this long without a change, changes are accepted at once again.
 const QUIET: Duration = Duration::from_mins(10);
 
 impl ViewChanges {
-    /// Whether a handshake is accepted after the latest accepted one: not if its views change too soon. The first one
-    /// of a connection always is, since without it the backend could not be called.
-    pub(super) fn allow(&self, next: &GetInfoResponse, is_first: bool) -> bool {
+    /// Accepts a handshake after the latest accepted one, unless its views change too soon. The first one of a connection
+    /// always is, since without it the backend could not be called. Returns whether it is accepted.
+    pub(super) fn try_accept(&self, next: &GetInfoResponse, is_first: bool) -> bool {
         let mut accepted = self.0.lock();
         let differs = accepted.handshake.as_ref().is_some_and(|latest| views(latest) != views(next));
-        let allowed = !differs || accepted.turn() || is_first;
+        let allowed = !differs || accepted.try_change() || is_first;
         if allowed {
             accepted.handshake = Some(next.clone());
         }
@@ -195,7 +176,7 @@ impl ViewChanges {
 }
 
 impl AcceptedViews {
-    fn turn(&mut self) -> bool {
+    fn try_change(&mut self) -> bool {
         let now = Instant::now();
         let changes = match self.changes {
             Some((at, changes)) if now - at < QUIET => {
@@ -215,8 +196,7 @@ impl AcceptedViews {
 fn pause(changes: u32) -> Duration {
     match changes.checked_sub(AT_ONCE) {
         None => Duration::ZERO,
-        // Already the fourth doubling is above the longest pause.
-        Some(further) => (FIRST_PAUSE * (1 << further.min(4))).min(LONGEST_PAUSE),
+        Some(further) => PAUSES.after(further),
     }
 }
 
@@ -257,31 +237,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_logged_and_then_one_in_half_a_minute() {
-        let announcements = Announcements::default();
-        let mut logged = Vec::new();
-        for second in 0..100_u64 {
-            if let Some(similar) = announcements.turn() {
-                logged.push((second, similar));
-            }
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        assert_eq!(logged, [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (30, 25), (60, 29), (90, 29)]);
-        tokio::time::advance(Duration::from_hours(1)).await;
-        let turns: Vec<_> = (0..6).map(|_| announcements.turn()).collect();
-        assert_eq!(
-            turns[1..],
-            [Some(0), Some(0), Some(0), Some(0), None],
-            "an hour brings no more than the first"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn the_first_failure_is_logged_and_then_one_a_minute() {
         let mut outage = Outage::default();
         let mut logged = Vec::new();
         for attempt in 0..=100_u64 {
-            if let Some(lasted) = outage.turn(FailureKind::Unreachable) {
+            if let Some(lasted) = outage.permit(FailureKind::Unreachable) {
                 logged.push((attempt * 2, lasted.as_secs()));
             }
             tokio::time::advance(Duration::from_secs(2)).await;
@@ -296,7 +256,7 @@ mod tests {
             [FailureKind::Unreachable, FailureKind::Status, FailureKind::Unreachable, FailureKind::Status];
         let mut logged = Vec::new();
         for kind in kinds {
-            logged.push(outage.turn(kind).is_some());
+            logged.push(outage.permit(kind).is_some());
             tokio::time::advance(Duration::from_secs(2)).await;
         }
         assert_eq!(logged, [true, true, false, false]);
@@ -305,16 +265,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_outage_that_begins_with_a_lost_connection_has_one_line() {
         let mut outage = Outage::default();
-        assert!(outage.turn_of_end(FailureKind::Reset).is_none());
-        assert!(outage.turn(FailureKind::Unreachable).is_some());
-        assert!(outage.turn(FailureKind::Unreachable).is_none());
+        assert!(outage.permit_of_end(FailureKind::Reset).is_none());
+        assert!(outage.permit(FailureKind::Unreachable).is_some());
+        assert!(outage.permit(FailureKind::Unreachable).is_none());
 
         let mut flapping = Outage::default();
-        let logged = [(); 3].map(|()| flapping.turn_of_end(FailureKind::Reset).is_some());
+        let logged = [(); 3].map(|()| flapping.permit_of_end(FailureKind::Reset).is_some());
         assert_eq!(logged, [false, true, false], "it never fails to connect");
 
         let mut flooding = Outage::default();
-        assert!(flooding.turn_of_end(FailureKind::Oversize).is_some(), "no other line would name the cause");
+        assert!(
+            flooding.permit_of_end(FailureKind::Oversize).is_some(),
+            "no other line would name the cause"
+        );
     }
 
     fn asking_for(prefix: u32) -> GetInfoResponse {
@@ -325,24 +288,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn other_views_are_taken_more_and_more_rarely() {
         let changes = ViewChanges::default();
-        assert!(changes.allow(&asking_for(0), true));
+        assert!(changes.try_accept(&asking_for(0), true));
         let mut taken = Vec::new();
         for second in 1..=200 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            if changes.allow(&asking_for(second), false) {
+            if changes.try_accept(&asking_for(second), false) {
                 taken.push(second);
             }
         }
         assert_eq!(taken, [1, 2, 3, 4, 5, 10, 20, 40, 80, 140, 200]);
         let revised = GetInfoResponse { revision: "2".to_owned(), ..asking_for(200) };
-        assert!(changes.allow(&revised, false), "another revision with the same views is taken at once");
-        assert!(!changes.allow(&asking_for(0), false));
-        assert!(changes.allow(&asking_for(0), true), "the first one of another connection");
-        assert!(!changes.allow(&asking_for(1), false), "which does not make up for the pause");
+        assert!(changes.try_accept(&revised, false), "another revision with the same views is taken at once");
+        assert!(!changes.try_accept(&asking_for(0), false));
+        assert!(changes.try_accept(&asking_for(0), true), "the first one of another connection");
+        assert!(!changes.try_accept(&asking_for(1), false), "which does not make up for the pause");
         tokio::time::advance(QUIET).await;
-        assert_eq!((1..=10).filter(|prefix| changes.allow(&asking_for(*prefix), false)).count(), 5);
-        tokio::time::advance(FIRST_PAUSE).await;
-        assert!(changes.allow(&asking_for(0), false));
+        assert_eq!((1..=10).filter(|prefix| changes.try_accept(&asking_for(*prefix), false)).count(), 5);
+        tokio::time::advance(PAUSES.after(0)).await;
+        assert!(changes.try_accept(&asking_for(0), false));
     }
 
     #[tokio::test(start_paused = true)]

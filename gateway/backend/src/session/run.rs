@@ -16,8 +16,7 @@ use bytes::Bytes;
 use extender_gateway_contract::question::RequestHead;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
-use extender_gateway_pace::cadences::Cadences;
-use extender_gateway_pace::rate_limited_log::RateLimitedLog;
+use extender_gateway_pace::{backoff::Backoff, cadences::Cadences, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings::{self as config, PureAnswers};
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::{join, join_all};
@@ -29,7 +28,7 @@ use tokio::{
 
 use super::{
     Connection, Paths, Session, SessionPublisher,
-    limits::{Limits, Outage, Place},
+    limits::{Outage, Place, SessionLimits},
 };
 
 use crate::{
@@ -45,7 +44,7 @@ use crate::{
 
 /// The connection counts as lost after this many consecutive handshakes without a usable answer.
 const MISSED: u32 = 5;
-/// The pause after the first connection that did not last; it doubles up to the longest one.
+/// The pauses after connections that did not last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A connection that was usable for this long ends the outage before it.
@@ -68,7 +67,7 @@ pub(crate) struct SessionTask {
 
 /// Keeps an address connected while its handle exists.
 pub(crate) async fn run(task: Arc<SessionTask>, publisher: SessionPublisher) {
-    let limits = Limits::default();
+    let limits = SessionLimits::default();
     tokio::select! {
         () = publisher.failure.closed() => {}
         never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &limits)) => match never {},
@@ -89,7 +88,7 @@ async fn retry<S: Future<Output = SessionEnd>>(
     publisher: &SessionPublisher,
     mut attempt: impl FnMut() -> S,
 ) -> Infallible {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut outage = Outage::default();
     loop {
         let SessionEnd { failure, ready_since } = attempt().await;
@@ -101,21 +100,20 @@ async fn retry<S: Future<Output = SessionEnd>>(
         }
         if failure.kind == FailureKind::Oversize {
             // It sends more than allowed, and is likely to do it again.
-            pause = LONGEST_PAUSE;
+            pauses.skip_to_longest();
         } else if has_lasted {
-            pause = FIRST_PAUSE;
+            pauses.reset();
             // A replica that is being replaced closes the connection; the next one may already be available.
             tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;
         }
         publisher.publish(Err(failure.clone()));
         outage.log(&Place::of(settings, publisher), &failure, ready_since.is_some());
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(pauses.next_pause()).await;
     }
 }
 
-async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &Limits) -> SessionEnd {
+async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &SessionLimits) -> SessionEnd {
     let mut connecting = Connecting { task, publisher, limits, ready_since: None };
     let Err(failure) = contained(&task.metrics, connecting.run()).await;
     SessionEnd { failure, ready_since: connecting.ready_since }
@@ -124,7 +122,7 @@ async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &Limi
 struct Connecting<'s> {
     task: &'s SessionTask,
     publisher: &'s SessionPublisher,
-    limits: &'s Limits,
+    limits: &'s SessionLimits,
     /// Since when the connection has been usable.
     ready_since: Option<Instant>,
 }
@@ -144,7 +142,7 @@ impl Connecting<'_> {
             biased;
             ended = &mut driver => {
                 if let Some(session) = self.publisher.session() {
-                    session.connection.ended();
+                    session.connection.set_ended();
                 }
                 let error = match ended {
                     Ok(ended) => ended.err(),
@@ -157,7 +155,7 @@ impl Connecting<'_> {
             }
             Err(failure) = self.refresh(requests) => {
                 if let Some(session) = self.publisher.session() {
-                    session.connection.ended();
+                    session.connection.set_ended();
                 }
                 failure
             }
@@ -183,7 +181,7 @@ impl Connecting<'_> {
     /// Performs handshakes until the connection counts as lost.
     async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new((self.task, &self.publisher.endpoint), requests);
+        let mut known = Known::new(self.task, &self.publisher.endpoint, requests);
         let mut missed = 0;
         loop {
             let Connection { requests, paths, endpoint, .. } = &*known.connection;
@@ -191,9 +189,9 @@ impl Connecting<'_> {
             let answer = handshake(settings, requests, paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
                 if missed > 0 || self.ready_since.is_none() {
-                    breakers.may_have_recovered();
+                    breakers.probe_now();
                 }
-                breakers.lives();
+                breakers.note_answer();
             }
             match answer {
                 Err(error) => {
@@ -232,8 +230,8 @@ impl Connecting<'_> {
         if !is_new && current.as_ref().is_none_or(|session| !session.cache.is_outdated()) {
             return;
         }
-        if !self.limits.view_changes.allow(&response, known.latest.is_none()) {
-            if let Some(similar) = known.log_limit.turn() {
+        if !self.limits.view_changes.try_accept(&response, known.latest.is_none()) {
+            if let Some(similar) = known.log_limit.permit() {
                 let backend = &settings.name;
                 tracing::warn!(
                     %backend,
@@ -266,8 +264,8 @@ impl Connecting<'_> {
             cache
         });
         if is_new {
-            known.connection.endpoint.breakers.may_have_recovered();
-            self.limits.announcements.log(settings, &info);
+            known.connection.endpoint.breakers.probe_now();
+            self.limits.announce(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
         self.publisher.publish(Ok(Session {
@@ -308,7 +306,7 @@ struct Known {
 }
 
 impl Known {
-    fn new((task, endpoint): (&SessionTask, &Arc<Endpoint>), requests: SendRequest<Bytes>) -> Self {
+    fn new(task: &SessionTask, endpoint: &Arc<Endpoint>, requests: SendRequest<Bytes>) -> Self {
         let settings = &task.settings;
         // A new connection may lead to another process.
         endpoint.set_serving(true);
@@ -370,7 +368,7 @@ mod tests {
 
     fn endpoint() -> Arc<Endpoint> {
         let address = ([127, 0, 0, 1], 1).into();
-        Arc::new(Endpoint::new(("gateway", "racks"), address, (&Cadences::default()).into()))
+        Arc::new(Endpoint::new("gateway", "racks", address, (&Cadences::default()).into()))
     }
 
     fn shared() -> Arc<Shared> {

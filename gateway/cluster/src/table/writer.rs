@@ -187,7 +187,8 @@ impl TableWriter {
     /// the row were known.
     pub(super) fn import(
         &mut self,
-        (name, json): (&str, Option<&[u8]>),
+        name: &str,
+        json: Option<&[u8]>,
         view: ViewId,
     ) -> Result<Option<Arc<str>>, ObjectError> {
         let is_same = |node: &SlottedNode| json.is_none_or(|json| node.entry.raw.as_deref() == Some(json));

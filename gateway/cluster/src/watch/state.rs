@@ -1,62 +1,53 @@
 //! The state of a watch between attempts: its pauses, and the failure that was last logged.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
 use extender_apiserver::RequestError;
+use extender_gateway_pace::backoff::Backoff;
 
-/// Pauses that double up to a limit, each extended by a random fraction of itself. Mirrors the backoff of client-go's
-/// `Reflector`, except while the apiserver is unreachable: attempts to connect cost it nothing, and decisions need the
-/// present nodes as soon as it is back.
+/// The pauses after failures, with jitter. They mirror the backoff of client-go's `Reflector`, except while the apiserver
+/// is unreachable: attempts to connect cost it nothing, and decisions need the present nodes as soon as it is back.
 #[derive(Debug)]
-pub(super) struct Backoff {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
-    /// Whether the apiserver was unreachable in the latest attempt.
-    unreachable: bool,
+pub(super) struct Pauses {
+    usual: Backoff,
+    /// While the apiserver is unreachable.
+    unreachable: Backoff,
+    /// Whether it was in the latest attempt.
+    was_unreachable: bool,
 }
 
 /// The longest pause while the apiserver is unreachable, before it is extended.
 const LONGEST_UNREACHABLE: Duration = Duration::from_secs(2);
 
-impl Default for Backoff {
+impl Default for Pauses {
     fn default() -> Self {
         Self::new(Duration::from_millis(800), Duration::from_secs(30))
     }
 }
 
-impl Backoff {
+impl Pauses {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first, unreachable: false }
+        let unreachable = Backoff::new(first, longest.min(LONGEST_UNREACHABLE));
+        Self { usual: Backoff::new(first, longest), unreachable, was_unreachable: false }
     }
 
     /// The pause after another failure.
-    pub(super) fn pause(&mut self, error: &RequestError) -> Duration {
-        let unreachable = matches!(error, RequestError::Unreachable(_));
-        if unreachable != self.unreachable {
+    pub(super) fn after(&mut self, error: &RequestError) -> Duration {
+        let is_unreachable = matches!(error, RequestError::Unreachable(_));
+        if is_unreachable != self.was_unreachable {
             // An apiserver that starts rejects requests for a moment.
             self.reset();
         }
-        self.unreachable = unreachable;
-        let longest = if unreachable { self.longest.min(LONGEST_UNREACHABLE) } else { self.longest };
-        let pause = self.next.min(longest);
-        self.next = pause * 2;
-        pause + pause.mul_f64(random())
+        self.was_unreachable = is_unreachable;
+        let pauses = if is_unreachable { &mut self.unreachable } else { &mut self.usual };
+        pauses.next_pause_with_jitter()
     }
 
     /// Continues with the first pause.
     pub(super) fn reset(&mut self) {
-        self.next = self.first;
+        self.usual.reset();
+        self.unreachable.reset();
     }
-}
-
-/// A number from 0 to 1, so that gateways that lost their watches together do not reconnect together.
-fn random() -> f64 {
-    let [a, b, c, d, ..] = RandomState::new().hash_one(0_u8).to_ne_bytes();
-    f64::from(u32::from_ne_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }
 
 /// Decides what is logged: changes of state instead of each attempt.
@@ -70,7 +61,7 @@ pub(super) struct WatchState {
 
 impl WatchState {
     /// All objects are listed. Does not end a failure of an earlier watch: the next one may fail again.
-    pub(super) fn listed(&mut self) -> bool {
+    pub(super) fn set_listed(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.listed, true);
         if is_first {
             self.failing = None;
@@ -79,14 +70,14 @@ impl WatchState {
     }
 
     /// The watch is open. Returns true if there is something to log.
-    pub(super) fn watching(&mut self) -> bool {
+    pub(super) fn set_watching(&mut self) -> bool {
         self.latest = None;
         self.failing.take().is_some()
     }
 
     /// An attempt failed. Returns what is to be logged. One 403 may come from an apiserver that starts and has not loaded its
     /// rules yet, so the next attempt decides.
-    pub(super) fn failed(&mut self, cause: WatchErrorCause) -> Option<WatchErrorCause> {
+    pub(super) fn set_failed(&mut self, cause: WatchErrorCause) -> Option<WatchErrorCause> {
         let before = self.latest.replace(cause);
         if cause == WatchErrorCause::Forbidden && before != Some(cause) {
             return None;
@@ -137,26 +128,26 @@ impl WatchErrorCause {
 mod tests {
     use super::*;
 
-    fn expect_pauses(backoff: &mut Backoff, error: &RequestError, milliseconds: &[u64]) {
+    fn expect_pauses(pauses: &mut Pauses, error: &RequestError, milliseconds: &[u64]) {
         for &milliseconds in milliseconds {
-            let (least, pause) = (Duration::from_millis(milliseconds), backoff.pause(error));
+            let (least, pause) = (Duration::from_millis(milliseconds), pauses.after(error));
             assert!(pause >= least && pause <= 2 * least, "{error:?}: {pause:?}");
         }
     }
 
     #[test]
     fn pauses_double_up_to_a_limit() {
-        let mut backoff = Backoff::default();
+        let mut pauses = Pauses::default();
         let away = RequestError::Unreachable("connection refused".to_owned());
         expect_pauses(
-            &mut backoff,
+            &mut pauses,
             &refused(500),
             &[800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000],
         );
-        expect_pauses(&mut backoff, &away, &[800, 1_600, 2_000, 2_000]);
-        expect_pauses(&mut backoff, &refused(503), &[800, 1_600, 3_200]);
-        backoff.reset();
-        expect_pauses(&mut backoff, &refused(503), &[800]);
+        expect_pauses(&mut pauses, &away, &[800, 1_600, 2_000, 2_000]);
+        expect_pauses(&mut pauses, &refused(503), &[800, 1_600, 3_200]);
+        pauses.reset();
+        expect_pauses(&mut pauses, &refused(503), &[800]);
     }
 
     fn refused(code: u16) -> RequestError {
@@ -166,28 +157,31 @@ mod tests {
     /// The first word of the remedy that is logged, if any.
     fn failed(state: &mut WatchState, error: &RequestError) -> String {
         let cause = WatchErrorCause::of(error);
-        let remedy = state.failed(cause).map(|cause| cause.remedy("nodes"));
+        let remedy = state.set_failed(cause).map(|cause| cause.remedy("nodes"));
         remedy.map_or("-".to_owned(), |remedy| remedy.split(' ').next().unwrap().to_owned())
     }
 
     #[test]
     fn a_change_is_logged_once() {
         let mut healthy = WatchState::default();
-        assert_eq!((healthy.listed(), healthy.watching(), healthy.listed()), (true, false, false));
+        assert_eq!(
+            (healthy.set_listed(), healthy.set_watching(), healthy.set_listed()),
+            (true, false, false)
+        );
 
         let mut forbidden = WatchState::default();
         let codes = [403, 500, 403, 403, 403].map(|code| failed(&mut forbidden, &refused(code)));
         assert_eq!(codes, ["-", "Check", "-", "Bind", "-"], "one 403 may come from an apiserver that starts");
-        assert_eq!((forbidden.listed(), forbidden.watching()), (true, false));
+        assert_eq!((forbidden.set_listed(), forbidden.set_watching()), (true, false));
 
         let mut away = WatchState::default();
-        away.listed();
+        away.set_listed();
         let lost = RequestError::Failed("connection refused".to_owned());
         assert_eq!(
             [lost, refused(500), refused(401)].map(|error| failed(&mut away, &error)),
             ["Check", "-", "Check"]
         );
-        assert!(!away.listed(), "the watch may still fail");
-        assert_eq!((away.watching(), away.watching()), (true, false));
+        assert!(!away.set_listed(), "the watch may still fail");
+        assert_eq!((away.set_watching(), away.set_watching()), (true, false));
     }
 }

@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Backoff, Watcher, watch_nodes};
+use super::{Pauses, Watcher, watch_nodes};
 
 use crate::{
     pods::PodTable,
@@ -110,13 +110,13 @@ async fn client(address: SocketAddr, timeout: Duration) -> Client {
 }
 
 /// Short pauses: with sockets the clock is real.
-fn short_pauses() -> Backoff {
-    Backoff::new(Duration::from_millis(1), Duration::from_millis(10))
+fn short_pauses() -> Pauses {
+    Pauses::new(Duration::from_millis(1), Duration::from_millis(10))
 }
 
-fn begin(table: &Arc<NodeTable>, client: Client, backoff: Backoff) -> JoinHandle<Infallible> {
+fn begin(table: &Arc<NodeTable>, client: Client, pauses: Pauses) -> JoinHandle<Infallible> {
     let table = Arc::clone(table);
-    tokio::spawn(async move { watch_nodes(&table, client, backoff).await })
+    tokio::spawn(async move { watch_nodes(&table, client, pauses).await })
 }
 
 fn node(name: &str, zone: &str, version: u32) -> String {
@@ -279,7 +279,7 @@ async fn what_go_passes_on_stops_no_list_and_no_watch() {
     );
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     timeout(seconds(30), until(&table, facts, &["n1 a", "n2 a", "n3 c"])).await.unwrap();
     assert_eq!((apiserver.counts(), table.unreadable.count()), ((1, 1), 0));
     watching.abort();
@@ -296,7 +296,7 @@ async fn a_line_that_is_too_long_costs_its_object_alone() {
     );
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     timeout(seconds(30), until(&table, facts, &["n1 a", "n3 c"])).await.unwrap();
     let (unreadable, _) = table.unreadable.all();
     assert_eq!(unreadable[0].1.error, "its JSON has more than 16 MiB");
@@ -565,7 +565,7 @@ async fn a_watch_that_fails_is_retried_with_growing_pauses() {
     ] {
         let apiserver = InMemory::new(one_node(), answer);
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         table.synced().await;
         sleep(FIVE_MINUTES).await;
         let (lists, watches) = apiserver.counts();
@@ -583,7 +583,7 @@ async fn failed_lists_are_retried_with_growing_pauses() {
     for list in [(503, "away".to_owned()), (200, "<html>".to_owned()), (200, "{}".to_owned())] {
         let apiserver = InMemory::new(list, (200, "", After::Silence));
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         sleep(FIVE_MINUTES).await;
         let (lists, watches) = apiserver.counts();
         assert!(ATTEMPTS.contains(&lists) && watches == 0, "{lists} lists, {watches} watches in 5 minutes");
@@ -603,7 +603,7 @@ async fn a_quiet_watch_is_no_failure() {
     let apiserver = InMemory::new(one_node(), (200, "", After::Silence));
     let table = Arc::new(NodeTable::new());
     table.source_health.failed("earlier".to_owned());
-    let (began, watching) = (Instant::now(), begin(&table, apiserver.client(), Backoff::default()));
+    let (began, watching) = (Instant::now(), begin(&table, apiserver.client(), Pauses::default()));
     table.synced().await;
     sleep(Duration::from_secs(2)).await;
     assert_eq!((table.source_health.failing(), apiserver.counts()), (None, (1, 1)));
@@ -616,7 +616,7 @@ async fn a_watch_that_ends_after_a_while_continues_at_once() {
     for after in [After::End(seconds(20)), After::Cut(seconds(20)), After::Cut(seconds(1))] {
         let apiserver = InMemory::new(one_node(), (200, "", after));
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         table.synced().await;
         let lasts = match after {
             After::End(time) | After::Cut(time) => time,
@@ -644,7 +644,7 @@ async fn a_watch_continues_from_the_bookmark_at_its_end() {
         },
     );
     let table = Arc::new(NodeTable::new());
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     sleep(seconds(70)).await;
     assert_eq!(apiserver.watch(1), (seconds(60), "20".to_owned()));
     assert_eq!(apiserver.watch(2), (seconds(61), "30".to_owned()));
@@ -666,7 +666,7 @@ async fn pauses_begin_again_after_a_watch_that_lasted() {
             },
         );
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         sleep(FIVE_MINUTES * 2).await;
         let [before, lasting, after, second] = [7, 8, 9, 10].map(|nth| apiserver.watch(nth).0);
         assert!(lasting >= before + seconds(30), "{before:?} {lasting:?}");
@@ -688,7 +688,7 @@ async fn a_position_that_worked_and_has_expired_is_no_failure() {
             },
         );
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         sleep(seconds(20) + Duration::from_millis(100)).await;
         assert_eq!((apiserver.counts(), table.source_health.failing()), ((1, 2), None));
         sleep(seconds(2)).await;
@@ -713,7 +713,7 @@ async fn after_an_expired_continue_token_the_list_is_requested_without_pages() {
     );
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     timeout(seconds(1), table.synced()).await.unwrap();
     assert_eq!(
         [0, 1, 2].map(|nth| apiserver.list(nth)),
@@ -744,14 +744,14 @@ async fn a_page_that_is_too_large_is_requested_in_smaller_ones() {
         |_, _| (200, String::new(), After::Silence),
     );
     let table = Arc::new(NodeTable::new());
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     timeout(seconds(1), table.synced()).await.unwrap();
     let lists = [0, 1, 2, 3].map(|nth| apiserver.list(nth)).map(|(_, limit, next)| (limit, next));
     assert_eq!(lists, [(Some(500), false), (Some(250), false), (Some(125), false), (Some(250), true)]);
     assert_eq!((table.len(), table.source_health.failing()), (2, None));
     watching.abort();
     // The size is remembered, and pages grow again as long as they are small.
-    let mut watcher = Watcher::new(&*table, apiserver.client(), Backoff::default());
+    let mut watcher = Watcher::new(&*table, apiserver.client(), Pauses::default());
     watcher.list().await.unwrap();
     let first = apiserver.counts().0;
     watcher.list().await.unwrap();
@@ -764,7 +764,7 @@ async fn an_object_larger_than_a_page_ends_the_list() {
     let large = " ".repeat(65 << 20);
     let apiserver = InMemory::with(move |_, _| (200, large.clone()), |_, _| (200, String::new(), AT_ONCE));
     let table = Arc::new(NodeTable::new());
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     sleep(Duration::from_millis(100)).await;
     assert_eq!(apiserver.list(apiserver.counts().0 - 1).1, Some(1));
     let (_, why) = table.source_health.failing().expect("it fails");
@@ -779,7 +779,7 @@ async fn the_latest_error_is_shown_with_the_time_since_the_first() {
         |_, _| unreachable!("no list works"),
     );
     let table = Arc::new(NodeTable::new());
-    let watching = begin(&table, apiserver.client(), Backoff::default());
+    let watching = begin(&table, apiserver.client(), Pauses::default());
     sleep(seconds(3)).await;
     let (since, why) = table.source_health.failing().expect("it fails");
     assert!(apiserver.counts().0 > 1 && since == seconds(3), "{since:?}");
@@ -797,7 +797,7 @@ async fn long_messages_of_the_apiserver_are_truncated() {
     ] {
         let apiserver = InMemory::with(|_, _| one_node(), move |_, _| answer.clone());
         let table = Arc::new(NodeTable::new());
-        let watching = begin(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Pauses::default());
         sleep(seconds(1)).await;
         let (_, why) = table.source_health.failing().expect("it fails");
         assert!(why.len() < 1_200, "{} bytes", why.len());

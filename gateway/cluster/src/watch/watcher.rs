@@ -19,7 +19,7 @@ use super::{
     WatchedTable,
     answer::{EventStatus, Page, WatchEvent, parse, reported, unreadable, version},
     lines::{self, Lines, Received},
-    state::{Backoff, WatchErrorCause, WatchState},
+    state::{Pauses, WatchErrorCause, WatchState},
 };
 
 use crate::{head::ObjectHead, unreadable::ObjectName};
@@ -56,7 +56,7 @@ pub(super) struct Watcher<'t, T> {
     table: &'t T,
     client: Client,
     requests: Request,
-    backoff: Backoff,
+    pauses: Pauses,
     /// The resource version from which the watch continues; `None` if the objects must be listed.
     position: Option<String>,
     /// Whether a watch has worked since the last list.
@@ -70,12 +70,12 @@ pub(super) struct Watcher<'t, T> {
 }
 
 impl<'t, T: WatchedTable> Watcher<'t, T> {
-    pub(super) fn new(table: &'t T, client: Client, backoff: Backoff) -> Self {
+    pub(super) fn new(table: &'t T, client: Client, pauses: Pauses) -> Self {
         Self {
             table,
             client,
             requests: Request::new(T::Kind::url_path(&(), None)),
-            backoff,
+            pauses,
             position: None,
             worked: false,
             failures: 0,
@@ -95,7 +95,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         loop {
             if let Err(error) = self.list_and_watch().await {
                 self.failed(&error);
-                sleep(self.backoff.pause(&error)).await;
+                sleep(self.pauses.after(&error)).await;
             }
         }
     }
@@ -164,7 +164,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         self.table.unreadable().replace(unreadable);
         self.table.replace(list);
         self.table.source_health().received();
-        if self.state.listed() {
+        if self.state.set_listed() {
             tracing::info!(known = self.table.count(), "listed all {}; watching for changes", T::OBJECTS);
         }
         self.position = Some(version.clone());
@@ -182,7 +182,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         let opened = Instant::now();
         let ended = self.follow(Lines::new(body), opened).await;
         if opened.elapsed() >= LASTING {
-            self.backoff.reset();
+            self.pauses.reset();
         }
         ended?;
         // Avoids a tight loop if each watch ends after its first event.
@@ -199,7 +199,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
                 biased;
                 () = &mut short, if !short.is_elapsed() => {
                     works = true;
-                    self.works();
+                    self.note_working();
                     continue;
                 }
                 received = lines.next() => received,
@@ -254,7 +254,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             (version, true) if version.is_empty() => position,
             (version, _) => Some(self::version(version)?),
         };
-        self.works();
+        self.note_working();
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         if !head.resource_version.is_empty() {
             self.position = Some(head.resource_version);
         }
-        self.works();
+        self.note_working();
     }
 
     fn reject(&self, head: &ObjectHead, error: &str) {
@@ -279,7 +279,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     fn log_unreadable(&self, object: &ObjectName, error: &str) {
-        if let Some(similar) = self.unreadable.turn() {
+        if let Some(similar) = self.unreadable.permit() {
             tracing::warn!(
                 object = object.words(),
                 error,
@@ -290,41 +290,39 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         }
     }
 
-    /// The watch works: changes would arrive.
-    fn works(&mut self) {
+    /// Records that the watch works: changes would arrive.
+    fn note_working(&mut self) {
         (self.worked, self.failures) = (true, 0);
         self.table.source_health().recovered();
-        if self.state.watching() {
+        if self.state.set_watching() {
             tracing::info!(known = self.table.count(), "watch of {} recovered", T::OBJECTS);
         }
     }
 
     /// Records a failure.
     fn failed(&mut self, error: &RequestError) {
-        if !self.position_survives(error) {
-            self.position = None;
-        }
+        self.judge_position(error);
         if error.code() == Some(410) && self.worked {
             // A valid position has expired; the objects are listed again.
             return;
         }
         self.table.source_health().refused(error);
-        if let Some(cause) = self.state.failed(WatchErrorCause::of(error)) {
+        if let Some(cause) = self.state.set_failed(WatchErrorCause::of(error)) {
             let (known, error, objects) = (self.table.count(), error.to_string(), T::OBJECTS);
             let remedy = cause.remedy(objects);
             tracing::warn!(known, error, "cannot watch {objects}; the last known ones stay in use. {remedy}");
         }
     }
 
-    /// Whether the watch can continue from its position after this failure.
-    fn position_survives(&mut self, error: &RequestError) -> bool {
+    /// Drops the position if the watch cannot continue from it after this failure.
+    fn judge_position(&mut self, error: &RequestError) {
         match (error, error.code()) {
-            (RequestError::Unreachable(_), _) | (_, Some(429)) => true,
+            (RequestError::Unreachable(_), _) | (_, Some(429)) => {}
             // The position may be the cause.
-            (_, Some(..500)) => false,
+            (_, Some(..500)) => self.position = None,
             _ => {
                 self.failures += 1;
-                self.failures < ATTEMPTS
+                self.position.take_if(|_| self.failures >= ATTEMPTS);
             }
         }
     }

@@ -14,8 +14,8 @@ pub fn pod_in_words(change: &PodChange) -> String {
     if let Some(added) = &change.add_requests {
         words.extend(amounts(added).map(|amount| format!("requests {amount}")));
     }
-    map(("label", &change.set_labels), &change.remove_labels, &mut words);
-    map(("node selector", &change.set_node_selector), &change.remove_node_selector, &mut words);
+    map("label", &change.set_labels, &change.remove_labels, &mut words);
+    map("node selector", &change.set_node_selector, &change.remove_node_selector, &mut words);
     words.extend(change.remove_tolerations.iter().map(|it| format!("no toleration {}", toleration(it))));
     words.extend(change.add_tolerations.iter().map(|it| format!("toleration {}", toleration(it))));
     if change.node_affinity.is_some() {
@@ -38,7 +38,7 @@ pub fn node_in_words(change: &NodeChange) -> String {
             words.push("usage for scores".to_owned());
         }
     }
-    map(("label", &change.set_labels), &change.remove_labels, &mut words);
+    map("label", &change.set_labels, &change.remove_labels, &mut words);
     words.extend(change.remove_taints.iter().map(|it| format!("no taint {}", taint(it))));
     words.extend(change.add_taints.iter().map(|it| format!("taint {}", taint(it))));
     joined(&words, &change.reason)
@@ -53,7 +53,7 @@ fn joined(words: &[String], why: &str) -> String {
     )
 }
 
-fn map((what, set): (&str, &BTreeMap<String, String>), removed: &[String], words: &mut Vec<String>) {
+fn map(what: &str, set: &BTreeMap<String, String>, removed: &[String], words: &mut Vec<String>) {
     words.extend(removed.iter().filter(|key| !set.contains_key(*key)).map(|key| format!("no {what} {key}")));
     words.extend(set.iter().map(|(key, value)| format!("{what} {key}={value}")));
 }

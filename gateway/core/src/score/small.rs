@@ -11,7 +11,8 @@ struct Scaled {
 /// The totals over this common denominator; `None` when a sum, or its double for rounding, could leave 64 bits.
 pub(super) fn totals(
     count: usize,
-    (ballots, shares): (&[&Ballot], &[Share]),
+    ballots: &[&Ballot],
+    shares: &[Share],
     common: i64,
 ) -> Option<Vec<Option<i64>>> {
     let scaled: Vec<Scaled> = shares.iter().map(|share| Scaled::of(share, common)).collect::<Option<_>>()?;

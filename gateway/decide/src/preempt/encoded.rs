@@ -8,7 +8,7 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field, pod_message},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, preempt::Candidate};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Candidate};
 use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 use tokio::time::Instant;
@@ -59,7 +59,7 @@ impl Decider {
         session: &Session,
         left: &[Candidate],
     ) -> Result<EncodedVictims, BackendFailure> {
-        let plan = session.info.preempt.as_ref().map_err(BackendFailure::clone)?;
+        let plan = session.info.about_nodes(PolicyVerb::Preempt)?;
         let found = self.rows(call, wait_until, &plan.nodes, left).await;
         let most = session.info.most_request_bytes;
         let sizes = found.iter().map(|row| if let CandidateRow::Row(row) = row { row.len() } else { 0 });
@@ -68,7 +68,7 @@ impl Decider {
         // If all are too large, the call fails, and the failure policy applies.
         let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
-        let pod = pod_field((call.pod, &call.request.pod()), &plan.pod, Vec::new(), &[]);
+        let pod = pod_field(call.pod, &call.request.pod(), &plan.pod, Vec::new(), &[]);
         let mut encoded = EncodedVictims { pod, reads_id: plan.reads_id, ..EncodedVictims::default() };
         let mut budget = Budget { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {

@@ -43,7 +43,7 @@ impl Acceptor {
     fn log(&self, refusal: &TlsRefusal, caller: SocketAddr) {
         if refusal.cause == TlsCause::Gone {
             tracing::debug!(%caller, "TLS handshake failed: {refusal}");
-        } else if let Some(similar) = self.refused.turn_of(refusal.cause) {
+        } else if let Some(similar) = self.refused.permit_of(refusal.cause) {
             let address = self.tls.address.as_str();
             tracing::warn!(address, %caller, similar, "TLS handshake failed: {refusal}");
         }

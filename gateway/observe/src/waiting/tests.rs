@@ -211,7 +211,7 @@ async fn the_time_of_a_later_request_is_known() {
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
     waiting.requested("uid-web", PolicyChange::Revision, Instant::now());
-    let at = Instant::now() + FIRST_PAUSE;
+    let at = Instant::now() + PAUSES.after(0);
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
     assert_eq!(waiting.due(10), Due::At(at));

@@ -169,13 +169,13 @@ fn add(average: &AverageTime<3>, time: Duration) {
 }
 
 impl Slot {
-    /// The call works from now on. The time of one that never does says nothing about others.
-    pub fn works(&mut self) {
+    /// Records that the call works from now on. The time of one that never does says nothing about others.
+    pub fn begin(&mut self) {
         self.works_since = Some(Instant::now());
     }
 
-    /// The call was answered.
-    pub fn answered(&mut self) {
+    /// Records that the call was answered.
+    pub fn note_answer(&mut self) {
         self.is_answered = true;
     }
 }
@@ -304,10 +304,10 @@ mod tests {
         {
             let (mut slot, _) = slots.enter(GREEDY, LONG).await.unwrap();
             if works {
-                slot.works();
+                slot.begin();
             }
             if is_answered {
-                slot.answered();
+                slot.note_answer();
             }
             tokio::time::advance(Duration::from_secs(32)).await;
             drop(slot);
@@ -363,11 +363,11 @@ mod tests {
         let Ok((mut slot, queued)) = slots.enter(flow, budget / 2).await else {
             return Ended::Refused(began.elapsed());
         };
-        slot.works();
+        slot.begin();
         if timeout(budget.saturating_sub(queued), server.answers()).await.is_err() {
             return Ended::Late;
         }
-        slot.answered();
+        slot.note_answer();
         Ended::Answered
     }
 

@@ -182,7 +182,7 @@ impl Seen {
         let (_, link) =
             served.decider.sessions().find(|(settings, _)| settings.name.as_str() == "only").unwrap();
         let link = link.unwrap();
-        let view = &link.info.filter.as_ref().unwrap().common.nodes;
+        let view = &link.info.about_nodes(extender_gateway_core::PolicyVerb::Filter).unwrap().nodes;
         link.tables.latest(TableSource::Calls, view).map_or(0, |holding| holding.applied)
     }
 
