@@ -1,5 +1,6 @@
 //! The errors of invalid configurations, and the meaning of valid ones.
 
+mod generated;
 mod mistakes;
 mod properties;
 
@@ -168,28 +169,12 @@ fn the_documentation_shows_a_right_file_and_what_it_means() {
     assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
 }
 
-/// Every field, with its path, that is not a mapping of further fields.
-fn fields() -> Vec<(String, &'static str)> {
-    let mut mappings = setting::Mappings::new();
-    Config::describe("", &mut mappings);
-    let is_mapping = |path: &str| mappings.iter().any(|(prefix, _)| *prefix == format!("{path}."));
-    let of = |(prefix, fields): &(String, &extender_config::Fields)| {
-        fields.known.iter().map(|name| (format!("{prefix}{name}"), *name)).collect::<Vec<_>>()
-    };
-    let all = mappings.iter().flat_map(of);
-    all.filter(|(path, _)| !is_mapping(path)).collect()
-}
-
-#[test]
-fn the_documentation_names_every_field() {
-    for (path, _) in fields() {
-        assert!(DOCUMENTATION.contains(&format!("\n| `{path}` |")), "{path}");
-    }
-}
-
 #[test]
 fn the_example_has_every_field() {
-    for (path, name) in fields().into_iter().filter(|(path, _)| path != "nodes.file") {
+    let config = generated::mapping::<Config>();
+    let fields = generated::all_below("", &config);
+    for (path, field) in fields.iter().filter(|(path, _)| path != "nodes.file") {
+        let name = field.name;
         let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
         let section = format!("{name}:\n");
         let there = starts.iter().any(|start| EXAMPLE.contains(start)) || EXAMPLE.contains(&section);
