@@ -88,7 +88,7 @@ rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are 
 
 config-record: export EXTENDER_CONFIG_RECORD := yes
 config-record: rust ## Writes the fields of the configuration to docs/configuration.md and the chart
-	cargo test --locked -p extender-gateway-settings --lib generated
+	cargo test --locked -p extender-gateway-settings --test fields generated
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update
@@ -305,7 +305,7 @@ docs-private: rust ## The documentation of all crates, private items included
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --workspace --document-private-items
 
 unit: rust
-	cargo test --workspace --lib --bins --locked
+	cargo test --workspace --lib --bins --test fields --locked
 
 # The SDK once more without its features, which the ready-made policies turn on.
 rust-tests: rust

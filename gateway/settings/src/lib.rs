@@ -13,8 +13,8 @@ mod rollout;
 pub mod samples;
 mod secrets;
 mod setting;
-#[cfg(test)]
-mod shape;
+#[cfg(feature = "testing")]
+pub mod shape;
 mod sources;
 mod telemetry;
 mod tls;

@@ -314,7 +314,7 @@ macro_rules! fields {
             };
         }
 
-        #[cfg(test)]
+        #[cfg(feature = "testing")]
         impl $crate::shape::Shaped for $name {
             fn shape() -> $crate::shape::Shape {
                 $crate::shape::Shape::Mapping(vec![$($crate::shape::Field {

@@ -10,20 +10,20 @@ use super::{BackendName, BackendUrl, Binder, Percent, Ratio, Weight};
 
 /// A field of a mapping.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub struct Field {
     /// Its name in the file.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it means, in Markdown, with the links of `docs/configuration.md`.
-    pub(crate) text: &'static str,
+    pub text: &'static str,
     /// What applies if it is absent.
-    pub(crate) absent: Absent,
+    pub absent: Absent,
     /// What it may be.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
 }
 
 /// What applies if a field is absent.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Absent {
+pub enum Absent {
     /// That is a mistake.
     Required,
     /// The defaults of its fields.
@@ -36,7 +36,7 @@ pub(crate) enum Absent {
 
 /// What a value may be.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Neither a mapping nor a list of them: the members of a JSON Schema.
     Value(String),
     /// A mapping with these fields.
@@ -46,7 +46,8 @@ pub(crate) enum Shape {
 }
 
 /// A type of values of the file.
-pub(crate) trait Shaped {
+pub trait Shaped {
+    /// What a value may be.
     fn shape() -> Shape;
 }
 

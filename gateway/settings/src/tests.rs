@@ -1,6 +1,5 @@
 //! The errors of invalid configurations, and the meaning of valid ones.
 
-mod generated;
 mod mistakes;
 mod properties;
 
@@ -167,19 +166,6 @@ fn the_documentation_shows_a_right_file_and_what_it_means() {
     let (shown, _) = after.split_once("```").unwrap();
     let meaning = right(shown).effective_yaml();
     assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
-}
-
-#[test]
-fn the_example_has_every_field() {
-    let config = generated::mapping::<Config>();
-    let fields = generated::all_below("", &config);
-    for (path, field) in fields.iter().filter(|(path, _)| path != "nodes.file") {
-        let name = field.name;
-        let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
-        let section = format!("{name}:\n");
-        let there = starts.iter().any(|start| EXAMPLE.contains(start)) || EXAMPLE.contains(&section);
-        assert!(there, "{path}");
-    }
 }
 
 #[test]

@@ -1,10 +1,14 @@
-//! What is generated from the fields: the tables of the documentation, and of the chart the schema of its values and the list of
-//! fields that it passes on to the gateway.
+//! What has all fields: the example; and generated from them, the tables of the documentation, and of the chart the schema of its
+//! values and the list of fields that it passes on to the gateway. Other tests list the fields, too, so this is a program of its
+//! own, which runs when they do not compile.
 
-use std::fs;
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use super::super::shape::{Absent, Field, Shape, Shaped};
-use super::*;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use extender_gateway_settings::shape::{Absent, Field, Shape, Shaped};
+use extender_gateway_settings::{BackendSettings, Config};
 
 /// If it is set, stale files are written.
 const RECORD: &str = "EXTENDER_CONFIG_RECORD";
@@ -15,17 +19,34 @@ const TABLE_END: &str = "<!-- end of the fields -->";
 const WHOLE_FILE: &str = "the file";
 
 #[test]
-fn documentation_and_chart_have_the_fields() {
+fn what_is_generated_has_every_field() {
     keep_fresh("docs/configuration.md", with_tables);
     keep_fresh("deploy/chart/values.schema.json", with_definitions);
     keep_fresh("deploy/chart/templates/_config.tpl", with_passed_fields);
 }
 
+#[test]
+fn the_example_has_every_field() {
+    let example = fs::read_to_string(in_repository("gateway/examples/gateway.yaml")).unwrap();
+    let config = mapping::<Config>();
+    for (path, field) in all_below("", &config).iter().filter(|(path, _)| path != "nodes.file") {
+        let name = field.name;
+        let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
+        let section = format!("{name}:\n");
+        let there = starts.iter().any(|start| example.contains(start)) || example.contains(&section);
+        assert!(there, "gateway/examples/gateway.yaml does not have {path}");
+    }
+}
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
 fn keep_fresh(path: &str, generate: fn(&str) -> String) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    let file = in_repository(path);
     let text = fs::read_to_string(&file).unwrap();
     let fresh = generate(&text);
-    if std::env::var_os(RECORD).is_some() {
+    if env::var_os(RECORD).is_some() {
         return fs::write(file, fresh).unwrap();
     }
     let different = text.lines().zip(fresh.lines()).find(|(old, new)| old != new);
@@ -33,13 +54,13 @@ fn keep_fresh(path: &str, generate: fn(&str) -> String) {
 }
 
 /// The fields of a type.
-pub(super) fn mapping<T: Shaped>() -> Vec<Field> {
+fn mapping<T: Shaped>() -> Vec<Field> {
     let (Shape::Mapping(fields) | Shape::List(fields)) = T::shape() else { panic!("no mapping") };
     fields
 }
 
 /// The fields, each with its path and followed by those below it.
-pub(super) fn all_below<'f>(prefix: &str, fields: &'f [Field]) -> Vec<(String, &'f Field)> {
+fn all_below<'f>(prefix: &str, fields: &'f [Field]) -> Vec<(String, &'f Field)> {
     let with_those_below = |field: &'f Field| {
         let path = format!("{prefix}{}", field.name);
         let below = match &field.shape {
