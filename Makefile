@@ -87,8 +87,8 @@ rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are 
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
 
 config-record: export EXTENDER_CONFIG_RECORD := yes
-config-record: rust ## Writes the fields of the configuration to docs/configuration.md and the chart
-	cargo test --locked -p extender-gateway-settings --test fields generated
+config-record: rust ## Writes the fields of the configuration to its documentation, example and chart
+	cargo test --locked -p extender-gateway-settings --test fields
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update

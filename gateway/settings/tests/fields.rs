@@ -1,14 +1,15 @@
-//! What has all fields: the example; and generated from them, the tables of the documentation, and of the chart the schema of its
-//! values and the list of fields that it passes on to the gateway. Other tests list the fields, too, so this is a program of its
-//! own, which runs when they do not compile.
+//! What is generated from the fields: the tables of the documentation; of the chart the schema of its values and the list of fields
+//! that it passes on to the gateway; and what the example does not set. Other tests list the fields, too, so this is a program of
+//! its own, which runs while they do not compile.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{env, fs};
 
 use extender_gateway_settings::shape::{Absent, Field, Shape, Shaped};
 use extender_gateway_settings::{BackendSettings, Config};
+use serde_json::Value;
 
 /// If it is set, stale files are written.
 const RECORD: &str = "EXTENDER_CONFIG_RECORD";
@@ -19,31 +20,15 @@ const TABLE_END: &str = "<!-- end of the fields -->";
 const WHOLE_FILE: &str = "the file";
 
 #[test]
-fn what_is_generated_has_every_field() {
+fn what_is_generated_from_the_fields_is_fresh() {
     keep_fresh("docs/configuration.md", with_tables);
     keep_fresh("deploy/chart/values.schema.json", with_definitions);
     keep_fresh("deploy/chart/templates/_config.tpl", with_passed_fields);
-}
-
-#[test]
-fn the_example_has_every_field() {
-    let example = fs::read_to_string(in_repository("gateway/examples/gateway.yaml")).unwrap();
-    let config = mapping::<Config>();
-    for (path, field) in all_below("", &config).iter().filter(|(path, _)| path != "nodes.file") {
-        let name = field.name;
-        let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
-        let section = format!("{name}:\n");
-        let there = starts.iter().any(|start| example.contains(start)) || example.contains(&section);
-        assert!(there, "gateway/examples/gateway.yaml does not have {path}");
-    }
-}
-
-fn in_repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+    keep_fresh("gateway/examples/gateway.yaml", with_other_fields);
 }
 
 fn keep_fresh(path: &str, generate: fn(&str) -> String) {
-    let file = in_repository(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let text = fs::read_to_string(&file).unwrap();
     let fresh = generate(&text);
     if env::var_os(RECORD).is_some() {
@@ -161,7 +146,7 @@ fn object(fields: &[Field], indent: &str, description: &str, required: Required)
 }
 
 fn property(field: &Field, indent: &str, required: Required) -> String {
-    let text = serde_json::Value::String(without_links(line(field)));
+    let text = Value::String(without_links(line(field)));
     let description = format!("\"description\": {text}, ");
     let schema = match &field.shape {
         Shape::Value(members) => format!("{{{description}{members}}}"),
@@ -195,4 +180,25 @@ fn with_passed_fields(template: &str) -> String {
     let names: Vec<_> =
         mapping::<BackendSettings>().iter().map(|field| format!("{:?}", field.name)).collect();
     [before, PICK, &names.join(" "), " -}}\n", after].concat()
+}
+
+/// The example with the fields that it does not set, as comments.
+fn with_other_fields(example: &str) -> String {
+    const OTHERS: &str = "# Not set above (written by make config-record):\n";
+    let (set, _) = example.split_once(OTHERS).unwrap_or((example, ""));
+    let values = serde_saphyr::from_str(set).unwrap();
+    let config = mapping::<Config>();
+    let is_other = |(path, _): &&(String, &Field)| !has(&values, &path.split('.').collect::<Vec<_>>());
+    let comment = |(path, field): &(String, &Field)| format!("# {path}: {}\n", without_links(line(field)));
+    let others = all_below("", &config).iter().filter(is_other).map(comment).collect::<String>();
+    if others.is_empty() { set.to_owned() } else { [set, OTHERS, &others].concat() }
+}
+
+/// Whether a value, or one of its items, has a field.
+fn has(value: &Value, path: &[&str]) -> bool {
+    match (value, path) {
+        (_, []) => true,
+        (Value::Array(items), path) => items.iter().any(|item| has(item, path)),
+        (value, [name, below @ ..]) => value.get(name).is_some_and(|value| has(value, below)),
+    }
 }
