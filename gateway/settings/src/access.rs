@@ -34,11 +34,11 @@ fields! {
     "certFile" as (NOT_EMPTY): PathBuf, required;
     /// The private key of that certificate, PEM.
     "keyFile" as (NOT_EMPTY): PathBuf, required;
-    /// The CAs of client certificates, PEM. If set, a request needs a client certificate, or a token with
-    /// `authorization: Kubernetes`; probes of the metrics address need neither.
+    /// The CAs of client certificates, PEM. If set, a request needs a client certificate, or a token with `authorization: Kubernetes`;
+    /// probes of the metrics address need neither.
     "clientCAFile" as (NOT_EMPTY): PathBuf, absent("none");
-    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every
-    /// certificate of the CAs is accepted.
+    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every certificate of
+    /// the CAs is accepted.
     "allowedNames" as (TEXTS): Vec<String>, absent("`[]`");
 }
 

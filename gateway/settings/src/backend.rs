@@ -23,31 +23,29 @@ settings! {
     /// A policy backend. It is called for the verbs whose settings are present, at least one.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BackendSettings: "a mapping with name, url and a verb such as filter or score", check check_backend => BackendParts;
-    /// The name in reasons, metrics and logs: 1 to 63 lower case letters, digits and `-`, with a letter or digit at
-    /// both ends; unique among the backends.
+    /// The name in reasons, metrics and logs: 1 to 63 lower case letters, digits and `-`, with a letter or digit at both ends; unique
+    /// among the backends.
     name "name": BackendName, required(NAME);
-    /// `http://HOST:PORT` or `https://HOST:PORT`, without a path. The host is a DNS name, an IPv4 address, or an IPv6
-    /// address in brackets. The connection is HTTP/2, with `https` over TLS.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, without a path. The host is a DNS name, an IPv4 address, or an IPv6 address in
+    /// brackets. The connection is HTTP/2, with `https` over TLS.
     url "url": BackendUrl, required(URL);
     /// Required with an `https` URL and not allowed otherwise.
     tls "tls": BackendTls, hidden("none");
-    /// `Enforce`: its answers count. `Shadow`: it is called for filter, score and preempt in the background, except for
-    /// a verb that it declares to have side effects; its answers are counted
-    /// (`extender_gateway_backend_shadow_answers_total`) and never used. It is not called for bind, and its
-    /// [hooks](hooks.md) do not run. `Disabled`: it is neither called nor connected to.
+    /// `Enforce`: its answers count. `Shadow`: it is called for filter, score and preempt in the background, except for a verb that it
+    /// declares to have side effects; its answers are counted (`extender_gateway_backend_shadow_answers_total`) and never used. It is
+    /// not called for bind, and its [hooks](hooks.md) do not run. `Disabled`: it is neither called nor connected to.
     mode "mode": Mode, default(Mode::Enforce);
     /// `canary: {percent: 10}`: the answers of the backend count for a share of the pods. See [rolling out a
     /// policy](#rolling-out-a-policy). Only with `mode: Enforce`.
     canary "canary": CanarySettings, hidden("all pods");
-    /// `maxRejectShare: {share: 0.9}`: a limit for what its filter rejects. See [rolling out a
-    /// policy](#rolling-out-a-policy).
+    /// `maxRejectShare: {share: 0.9}`: a limit for what its filter rejects. See [rolling out a policy](#rolling-out-a-policy).
     max_reject_share "maxRejectShare": RejectShareSettings, hidden("no limit");
-    /// How answers of pure verbs are used. `Remembered`: they are cached for all pods and nodes for which the backend
-    /// gets the same data, as long as its revision stays; one call in a thousand is sent anyway, and a difference
-    /// disables the cache. `AskedEachTime`: the backend is called for each pod.
+    /// How answers of pure verbs are used. `Remembered`: they are cached for all pods and nodes for which the backend gets the same
+    /// data, as long as its revision stays; one call in a thousand is sent anyway, and a difference disables the cache.
+    /// `AskedEachTime`: the backend is called for each pod.
     pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
-    /// Any mapping. The backend gets it as one JSON object, with sorted keys, in the handshake and with every call. The
-    /// backend defines its content.
+    /// Any mapping. The backend gets it as one JSON object, with sorted keys, in the handshake and with every call. The backend defines
+    /// its content.
     args "args" as (json_object, write_json, OBJECT): Bytes, hidden("none");
     /// The pods for which the backend is called, see [match](#match). `{}`: every pod.
     matches "match": Match, default(Match::default());
@@ -74,13 +72,12 @@ settings! {
     /// The timeout of one call to this backend: a [duration](#durations), at most `timeouts.decision`. The default is
     /// `timeouts.decision` if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend and retries the pod later,
-    /// like an extender with `ignorable: false`. `Ignore`: the backend counts as accepting every node, like an extender
-    /// with `ignorable: true`.
+    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend and retries the pod later, like an extender
+    /// with `ignorable: false`. `Ignore`: the backend counts as accepting every node, like an extender with `ignorable: true`.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether the backend may declare that evicting pods would make a node acceptable. `Ignored`: all of its
-    /// rejections are `FailedAndUnresolvableNodes`, and kube-scheduler evicts no pods because of them. `Honored`: the
-    /// rejections that it marks become `FailedNodes`, and kube-scheduler may evict pods of lower priority there.
+    /// Whether the backend may declare that evicting pods would make a node acceptable. `Ignored`: all of its rejections are
+    /// `FailedAndUnresolvableNodes`, and kube-scheduler evicts no pods because of them. `Honored`: the rejections that it marks become
+    /// `FailedNodes`, and kube-scheduler may evict pods of lower priority there.
     preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
 }
 
@@ -92,13 +89,13 @@ settings! {
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// The factor of the backend's scores: a whole number from 1 to 1000000.
     weight "weight": Weight, default(Weight::ONE);
-    /// How raw scores are mapped to 0 to 10, over the nodes of one call. `None`: unchanged. `Range`: from the range
-    /// that the backend declares. `Max`: the largest becomes 10. `MinMax`: the smallest becomes 0, the largest 10.
+    /// How raw scores are mapped to 0 to 10, over the nodes of one call. `None`: unchanged. `Range`: from the range that the backend
+    /// declares. `Max`: the largest becomes 10. `MinMax`: the smallest becomes 0, the largest 10.
     normalize "normalize": Normalize, absent("as the backend declares");
     /// `true`: the smallest raw score is the best. Not with `normalize: None`.
     reversed "reversed": bool, absent("as the backend declares");
-    /// Only `Ignore`: a failed score never fails the call; the other backends' scores count. kube-scheduler has no
-    /// other behavior either.
+    /// Only `Ignore`: a failed score never fails the call; the other backends' scores count. kube-scheduler has no other behavior
+    /// either.
     failure_policy "failurePolicy" as (always_ignore, write_scalar, IGNORE): &'static str, default(ALWAYS_IGNORE);
 }
 
@@ -110,9 +107,9 @@ settings! {
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// What a failure means. `Fail`: no pod is evicted. `Ignore`: the backend counts as agreeing.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether the backend may add victims that kube-scheduler did not name. `Refused`: that is a failure. `Allowed`:
-    /// each must be on that node and have a lower priority than the pod; this requires `pods.source: Watch`. Its count
-    /// of `PodDisruptionBudget` violations then replaces kube-scheduler's.
+    /// Whether the backend may add victims that kube-scheduler did not name. `Refused`: that is a failure. `Allowed`: each must be on
+    /// that node and have a lower priority than the pod; this requires `pods.source: Watch`. Its count of `PodDisruptionBudget`
+    /// violations then replaces kube-scheduler's.
     added_victims "addedVictims": AddedVictims, default(AddedVictims::Refused);
 }
 
@@ -120,11 +117,10 @@ settings! {
     /// Settings of a backend's bind calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BindSettings: "a mapping such as {timeout: 5s}, {} for the defaults";
-    /// The timeout of one call to this backend, at most `timeouts.bind`. The default is `timeouts.bind` if that is
-    /// shorter.
+    /// The timeout of one call to this backend, at most `timeouts.bind`. The default is `timeouts.bind` if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_BIND_TIMEOUT);
-    /// What to do if the backend has definitely not bound. `Fail`: the bind fails, and the pod is retried with backoff.
-    /// `Next`: the next binder is called. After an unclear failure the apiserver is read first.
+    /// What to do if the backend has definitely not bound. `Fail`: the bind fails, and the pod is retried with backoff. `Next`: the
+    /// next binder is called. After an unclear failure the apiserver is read first.
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
@@ -134,8 +130,8 @@ settings! {
     pub struct HookSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// As for `filter`.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend. `Ignore`: the pod and the
-    /// nodes stay as they are.
+    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend. `Ignore`: the pod and the nodes stay as they
+    /// are.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
 }
 

@@ -21,8 +21,7 @@ pub struct Match {
 
 fields! {
     Match: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}";
-    /// A container or init container of the pod must have one of these resources in its requests or limits, an amount of 0
-    /// included.
+    /// A container or init container of the pod must have one of these resources in its requests or limits, an amount of 0 included.
     "managedResources": Vec<ManagedResource>, absent("not required");
     /// The pod must be in one of these.
     "namespaces" as (SOME_NAMESPACES): Vec<String>, absent("all");
@@ -39,8 +38,8 @@ fields! {
     ManagedResource: "a mapping such as {name: example.com/gpu}";
     /// As in kube-scheduler, only extended resources such as `example.com/gpu`. Several backends may name the same one.
     "name" as (EXTENDED_RESOURCE): String, required;
-    /// `true`: kube-scheduler does not count the resource, the policy does. For pods of exempt namespaces nothing counts
-    /// it. kube-scheduler needs an entry for this: [scheduler-config](scheduler-config.md) prints it.
+    /// `true`: kube-scheduler does not count the resource, the policy does. For pods of exempt namespaces nothing counts it.
+    /// kube-scheduler needs an entry for this: [scheduler-config](scheduler-config.md) prints it.
     "ignoredByScheduler": bool, default(false);
 }
 
@@ -62,8 +61,7 @@ fields! {
     Expression: "a mapping such as {key: tier, operator: In, values: [batch]}";
     /// The key of the label.
     "key" as (TEXT): String, required;
-    /// `In`: the label exists with one of the values. `NotIn`: it does not exist, or has none of them. `Exists`,
-    /// `DoesNotExist`.
+    /// `In`: the label exists with one of the values. `NotIn`: it does not exist, or has none of them. `Exists`, `DoesNotExist`.
     "operator" as (OPERATOR): String, required;
     /// With `In` and `NotIn`, at least one.
     "values" as (TEXTS): Vec<String>, absent("none");

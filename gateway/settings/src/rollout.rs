@@ -14,8 +14,8 @@ settings! {
     /// The pods for which the answers of a backend count; for the others it is in shadow.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CanarySettings: "a mapping such as {percent: 10}";
-    /// Its answers count for this share of the pods, a whole number from 0 to 100; for the others it is in shadow, and
-    /// its [hooks](hooks.md) do not run.
+    /// Its answers count for this share of the pods, a whole number from 0 to 100; for the others it is in shadow, and its
+    /// [hooks](hooks.md) do not run.
     percent "percent": Percent, required(PERCENT);
 }
 
@@ -27,12 +27,11 @@ settings! {
     share "share": Ratio, required("a number from 0 to 1 such as 0.9");
     /// The time over which the share is computed.
     window "window": Duration, default(DEFAULT_WINDOW);
-    /// What to do if it rejects more. `Report`: log, `status` and the metric
-    /// `extender_gateway_backend_reject_share_exceeded` say so. `Shadow`: it is also in shadow for `shadowFor`, as if
-    /// an operator had [set that](operations.md#disable-a-policy).
+    /// What to do if it rejects more. `Report`: log, `status` and the metric `extender_gateway_backend_reject_share_exceeded` say so.
+    /// `Shadow`: it is also in shadow for `shadowFor`, as if an operator had [set that](operations.md#disable-a-policy).
     on_excess "onExcess": OnExcess, default(OnExcess::Report);
-    /// For how long; then its answers count again, and are judged from the beginning, as after the end of any override.
-    /// What an operator has set meanwhile stays.
+    /// For how long; then its answers count again, and are judged from the beginning, as after the end of any override. What an
+    /// operator has set meanwhile stays.
     shadow_for "shadowFor": Duration, default(DEFAULT_SHADOW);
 }
 

@@ -79,9 +79,9 @@ settings! {
     /// The source of facts about pods other than a call's own.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PodSettings: "a mapping such as {source: Watch}";
-    /// The source of facts about pods that are not in a call: victims, usage, counts. `Watch`: the apiserver; the
-    /// gateway's account then needs `list` and `watch` on `pods`. `None`: no facts. Set `Watch` for backends that read
-    /// usage or counts of pods: the gateway learns that from their handshake only.
+    /// The source of facts about pods that are not in a call: victims, usage, counts. `Watch`: the apiserver; the gateway's account
+    /// then needs `list` and `watch` on `pods`. `None`: no facts. Set `Watch` for backends that read usage or counts of pods: the
+    /// gateway learns that from their handshake only.
     source "source": PodSource, absent("Watch where nodes are watched and a backend has preempt, otherwise None");
 }
 

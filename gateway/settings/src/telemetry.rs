@@ -22,8 +22,8 @@ settings! {
     address "address": SocketAddr, default(any_address(9402));
     /// TLS on the address, also for probes.
     tls "tls": PageTls, absent("none");
-    /// `Kubernetes`: `/metrics` needs a client certificate, or a bearer token of a user that may `get` it, which [the
-    /// apiserver reviews](authorization.md). Except on loopback it needs `metrics.tls`.
+    /// `Kubernetes`: `/metrics` needs a client certificate, or a bearer token of a user that may `get` it, which [the apiserver
+    /// reviews](authorization.md). Except on loopback it needs `metrics.tls`.
     authorization "authorization": Authorization, default(Authorization::None);
 }
 
@@ -31,19 +31,17 @@ settings! {
     /// The address that reports decisions and the gateway's state.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}", check check_admin => AdminParts;
-    /// The address that [`explain` and `status`](explain.md) use, with [the decision log, log level and score
-    /// debugging](decisions.md). It must differ from `extender.address` and `metrics.address`. It has no authentication
-    /// unless you [configure it](authorization.md): keep it on loopback, restrict it with a `NetworkPolicy`, or set
-    /// `authorization`.
+    /// The address that [`explain` and `status`](explain.md) use, with [the decision log, log level and score debugging](decisions.md).
+    /// It must differ from `extender.address` and `metrics.address`. It has no authentication unless you [configure
+    /// it](authorization.md): keep it on loopback, restrict it with a `NetworkPolicy`, or set `authorization`.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
-    /// Host names that requests may have. IP addresses, names without a dot, and names that end with `localhost`,
-    /// `local`, `internal` or `svc` are always accepted. Others are refused, because a page of the web can make its own
-    /// name resolve to a forwarded port.
+    /// Host names that requests may have. IP addresses, names without a dot, and names that end with `localhost`, `local`, `internal`
+    /// or `svc` are always accepted. Others are refused, because a page of the web can make its own name resolve to a forwarded port.
     hosts "hosts" as (host_names, write_list, HOSTS): BTreeSet<String>, default(BTreeSet::new());
     /// TLS on the address.
     tls "tls": PageTls, absent("none");
-    /// `Kubernetes`: a request needs a client certificate, or a bearer token of a user that may use its path, which
-    /// [the apiserver reviews](authorization.md). Except on loopback it needs `admin.tls`.
+    /// `Kubernetes`: a request needs a client certificate, or a bearer token of a user that may use its path, which [the apiserver
+    /// reviews](authorization.md). Except on loopback it needs `admin.tls`.
     authorization "authorization": Authorization, default(Authorization::None);
 }
 
@@ -55,11 +53,10 @@ settings! {
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
     /// The `http` or `https` URL of an OpenTelemetry collector, see [traces](traces.md#configuration).
     endpoint "endpoint" as (collector_url, write_scalar, URL): String, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
-    /// `grpc` or `http/protobuf`. If neither the file nor the variable sets it: `grpc` with port 4317, otherwise
-    /// `http/protobuf`.
+    /// `grpc` or `http/protobuf`. If neither the file nor the variable sets it: `grpc` with port 4317, otherwise `http/protobuf`.
     protocol "protocol": OtlpProtocol, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
-    /// The timeout of one export; 10 seconds if neither the file nor the variable sets it. Headers, which are often
-    /// secrets, are set with `OTEL_EXPORTER_OTLP_HEADERS`.
+    /// The timeout of one export; 10 seconds if neither the file nor the variable sets it. Headers, which are often secrets, are set
+    /// with `OTEL_EXPORTER_OTLP_HEADERS`.
     timeout "timeout": Duration, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
 }
 
@@ -67,14 +64,13 @@ settings! {
     /// Which calls are traced.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Traces: "a mapping such as {exporter: OTLP, ratio: 0.01}";
-    /// `OTLP`: export calls as [traces](traces.md). `None`: do not. If neither the file nor `OTEL_TRACES_EXPORTER` sets
-    /// it, traces are exported if an endpoint is set, here or in a variable.
+    /// `OTLP`: export calls as [traces](traces.md). `None`: do not. If neither the file nor `OTEL_TRACES_EXPORTER` sets it, traces are
+    /// exported if an endpoint is set, here or in a variable.
     exporter "exporter": Exporter, absent("OTLP if the OTEL_* variables enable it, otherwise None");
     /// The share of pods whose calls are traced, from 0 to 1: all calls of a pod, or none; see [which calls are
     /// kept](traces.md#sampling).
     ratio "ratio": Ratio, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
-    /// The gateway's own spans of slower calls, of failed calls, and of calls in which a backend was late are kept at
-    /// any ratio.
+    /// The gateway's own spans of slower calls, of failed calls, and of calls in which a backend was late are kept at any ratio.
     keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
     /// The pod annotation that contains a W3C `traceparent`: the traces of the pod's calls link to it.
     pod_annotation "podAnnotation" as (annotation_name, write_scalar, TEXT): String, absent("none");
@@ -84,9 +80,8 @@ settings! {
     /// The size of the decision log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
-    /// The maximum size of the [decision log](decisions.md), which `explain` reads: a [size](#sizes) from 1Mi to 16Gi,
-    /// or 0 to disable it. In memory it takes up to twice as much. The oldest calls are evicted first; those of pods
-    /// without a node last.
+    /// The maximum size of the [decision log](decisions.md), which `explain` reads: a [size](#sizes) from 1Mi to 16Gi, or 0 to disable
+    /// it. In memory it takes up to twice as much. The oldest calls are evicted first; those of pods without a node last.
     max_bytes "maxBytes" as (log_size, write_size, SIZE): usize, default(64 << 20);
 }
 
@@ -96,8 +91,8 @@ settings! {
     pub struct LogSettings: "a mapping such as {format: JSON, level: info}";
     /// The format of the log: `Text`, or `JSON` with one object per line.
     format "format": LogFormat, default(LogFormat::Text);
-    /// `error`, `warn`, `info` or `debug`. The variable `RUST_LOG` takes precedence; `PUT /debug/flags/v` changes the
-    /// level while the gateway runs.
+    /// `error`, `warn`, `info` or `debug`. The variable `RUST_LOG` takes precedence; `PUT /debug/flags/v` changes the level while the
+    /// gateway runs.
     level "level": LogLevel, default(LogLevel::Info);
 }
 

@@ -66,11 +66,11 @@ fields! {
     "keyFile": PathBuf, required;
     /// The CAs of client certificates, PEM. If absent, callers need no certificate.
     "clientCAFile": PathBuf, absent("none");
-    /// With `clientCAFile`. `Required`: callers without a certificate are rejected. `Optional`: they are accepted, but a
-    /// certificate that is sent must be valid.
+    /// With `clientCAFile`. `Required`: callers without a certificate are rejected. `Optional`: they are accepted, but a certificate
+    /// that is sent must be valid.
     "clientCertificate": ClientCertificate, default(ClientCertificate::Required);
-    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every
-    /// certificate of the CAs is accepted.
+    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every certificate of
+    /// the CAs is accepted.
     "allowedNames" as (TEXTS): Vec<String>, absent("`[]`");
 }
 

@@ -13,15 +13,14 @@ use serde_json::Value;
 
 /// If it is set, stale files are written.
 const RECORD: &str = "EXTENDER_CONFIG_RECORD";
-/// The beginning of a generated table, with the mappings whose fields it has, and what follows these.
+/// The beginning of a generated table, with the mappings whose fields it has, and what follows these. It ends with an empty line.
 const TABLE: (&str, &str) = ("<!-- fields of ", ": written by make config-record, not by hand -->\n");
-const TABLE_END: &str = "<!-- end of the fields -->";
 /// The mapping that is the whole file, in the beginning of a table.
 const WHOLE_FILE: &str = "the file";
 
 #[test]
 fn what_is_generated_from_the_fields_is_fresh() {
-    keep_fresh("docs/configuration.md", with_tables);
+    keep_fresh("docs/configuration.md", |text| with_meaning(&with_tables(text)));
     keep_fresh("deploy/chart/values.schema.json", with_definitions);
     keep_fresh("deploy/chart/templates/_config.tpl", with_passed_fields);
     keep_fresh("gateway/examples/gateway.yaml", with_other_fields);
@@ -83,14 +82,14 @@ fn with_tables(documentation: &str) -> String {
         let rows: String = all.iter().filter(is_here).map(|(path, field)| row(path, field)).collect();
         let head = "| field | default | description |\n|---|---|---|\n";
         let here = mappings_here.join(", ");
-        [&text, TABLE.0, &here, TABLE.1, "\n", head, &rows, "\n", TABLE_END, rest].concat()
+        [&text, TABLE.0, &here, TABLE.1, head, &rows, "\n", rest].concat()
     })
 }
 
 /// The mappings of a table, and what is below it.
 fn mappings_and_rest(table: &str) -> (Vec<&str>, &str) {
     let (mappings, rest) = table.split_once(TABLE.1).expect("a table names its mappings");
-    let (_, rest) = rest.split_once(TABLE_END).expect("a table has an end");
+    let (_, rest) = rest.split_once("\n\n").expect("a table has an end");
     (mappings.split(", ").collect(), rest)
 }
 
@@ -102,6 +101,17 @@ fn row(path: &str, field: &Field) -> String {
         Absent::Instead(words) => format!("{words} "),
     };
     format!("| `{path}` | {default}| {} |\n", line(field))
+}
+
+/// The documentation with what its first file means.
+fn with_meaning(documentation: &str) -> String {
+    const MEANING: &str = "# gateway.yaml is valid. Effective configuration:\n";
+    let (before, after) = documentation.split_once(MEANING).expect("the meaning of a file");
+    let (_, after) = after.split_once("```").expect("the end of the meaning");
+    let (_, file) = before.split_once("```yaml\n").expect("a file");
+    let (file, _) = file.split_once("```").expect("the end of the file");
+    let meaning = Config::parse(file, Path::new("")).unwrap().effective_yaml();
+    [before, MEANING, &meaning, "```", after].concat()
 }
 
 /// The schema with a reference to each field of a backend in `policy`, and with `backend` and `config` as its last definitions.
