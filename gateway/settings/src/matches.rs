@@ -71,7 +71,7 @@ const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
 const NAMESPACES: &str = "a list of namespaces such as [shop, search]";
 const LABELS: &str = "a mapping of labels such as {tier: batch}";
 const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [batch, web]}]";
-const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+pub(super) const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
 const VALUES: &str = "a list of values such as [batch]";
 

@@ -342,7 +342,7 @@ macro_rules! fields {
     (@absent $write:expr, $optional:ident($instead:expr)) => { $crate::shape::Absent::Instead($instead) };
 
     (@shape $type:ty) => { <$type as $crate::shape::Shaped>::shape() };
-    (@shape $type:ty, $shape:ident) => { $crate::shape::Shape::Value($crate::shape::$shape.to_owned()) };
+    (@shape $type:ty, $shape:ident) => { $crate::shape::Shape::Value($crate::shape::$shape.to_string()) };
 }
 
 pub(super) use {choices, fields, settings};

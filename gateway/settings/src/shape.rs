@@ -3,9 +3,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::backend::ALWAYS_IGNORE;
+use super::matches::OPERATORS;
 use super::setting::{Choice, Yaml};
+use super::sources::NODE_SOURCES;
 use super::{BackendName, BackendUrl, Binder, Percent, Ratio, Weight};
 
 /// A field of a mapping.
@@ -51,6 +55,15 @@ pub trait Shaped {
     fn shape() -> Shape;
 }
 
+type Words = LazyLock<String>;
+
+fn one_of(words: &[&str]) -> String {
+    format!(
+        r#""type": "string", "enum": [{}]"#,
+        words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// A default value as in the file, on one line.
 pub(crate) fn shown(write: impl FnOnce(&mut Yaml)) -> Absent {
     let mut out = Yaml::default();
@@ -66,9 +79,9 @@ pub(crate) const VERB_PATH: &str = r#""type": "string", "pattern": "^[A-Za-z0-9.
 pub(crate) const URL: &str = r#""type": "string", "pattern": "^https?://""#;
 pub(crate) const OBJECT: &str = r#""type": "object""#;
 pub(crate) const LABELS: &str = r#""type": "object", "additionalProperties": {"type": "string"}"#;
-pub(crate) const IGNORE: &str = r#""type": "string", "enum": ["Ignore"]"#;
-pub(crate) const OPERATOR: &str = r#""type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]"#;
-pub(crate) const NODE_SOURCE: &str = r#""type": "string", "enum": ["Watch", "Request", "NamesOnly", "File"]"#;
+pub(crate) static IGNORE: Words = Words::new(|| one_of(&[ALWAYS_IGNORE]));
+pub(crate) static OPERATOR: Words = Words::new(|| one_of(&OPERATORS));
+pub(crate) static NODE_SOURCE: Words = Words::new(|| one_of(&NODE_SOURCES));
 pub(crate) const EXTENDED_RESOURCE: &str = r#""type": "string", "pattern": "^[^/]+/[^/]+$""#;
 pub(crate) const TEXTS: &str = r#""type": "array", "items": {"type": "string"}"#;
 pub(crate) const NAMESPACES: &str = r##""type": "array", "items": {"$ref": "#/$defs/namespace"}"##;
@@ -106,8 +119,7 @@ values! {
 
 impl<T: Choice> Shaped for T {
     fn shape() -> Shape {
-        let words: Vec<_> = T::WORDS.iter().map(|(word, _)| format!("{word:?}")).collect();
-        Shape::Value(format!(r#""type": "string", "enum": [{}]"#, words.join(", ")))
+        Shape::Value(one_of(&T::WORDS.iter().map(|(word, _)| *word).collect::<Vec<_>>()))
     }
 }
 

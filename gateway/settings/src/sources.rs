@@ -32,6 +32,9 @@ fields! {
     "file": PathBuf, absent("none");
 }
 
+/// The words for the source of nodes.
+pub(super) const NODE_SOURCES: [&str; 4] = ["Watch", "Request", "File", "NamesOnly"];
+
 impl NodeSource {
     /// Its word in the file.
     pub fn word(&self) -> &'static str {
@@ -44,8 +47,7 @@ impl NodeSource {
     }
 
     pub(super) fn read_section(fields: &Section<'_>) -> Option<Self> {
-        let words = ["Watch", "Request", "File", "NamesOnly"];
-        let source = fields.or("source", "Watch", |field| word(field, &words))?;
+        let source = fields.or("source", "Watch", |field| word(field, &NODE_SOURCES))?;
         if source == "File" {
             let path = fields.required("file", "a file of nodes such as nodes.yaml")?.file()?;
             return Some(Self::File { path });
