@@ -122,7 +122,7 @@ fn with_definitions(schema: &str) -> String {
     let own = before.split_inclusive('\n').filter(|line| !line.contains(reference)).collect::<String>();
     let (before, after) = own.split_once("\n    \"policy\": {").expect("the definition of a policy");
     let (start, after) = after.split_once("\"properties\": {\n").expect("the fields of a policy");
-    let fields = backend.iter().map(|field| format!("        \"{0}\": {reference}{0}\"}},\n", field.name));
+    let fields = backend.iter().map(|field| format!("      \"{0}\": {reference}{0}\"}},\n", field.name));
     let policy =
         [before, "\n    \"policy\": {", start, "\"properties\": {\n", &fields.collect::<String>(), after];
     let definition =
