@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: rolling soak bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: rolling soak bench-sdk book config-record programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -85,6 +85,10 @@ matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
 rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
+
+config-record: export EXTENDER_CONFIG_RECORD := yes
+config-record: rust ## Writes the fields of the configuration to its documentation, example and chart
+	cargo test --locked -p extender-gateway-settings --test fields
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update
@@ -301,7 +305,7 @@ docs-private: rust ## The documentation of all crates, private items included
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --workspace --document-private-items
 
 unit: rust
-	cargo test --workspace --lib --bins --locked
+	cargo test --workspace --lib --bins --test fields --locked
 
 # The SDK once more without its features, which the ready-made policies turn on.
 rust-tests: rust

@@ -112,8 +112,8 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- define "extender-gateway.backends" -}}
 {{- $backends := list -}}
 {{- range .Values.policies -}}
-{{- /* Without what is the chart's. All other fields are the gateway's, which refuses one that it does not know. */ -}}
-{{- $backend := omit . "program" "image" "command" "commandArgs" "port" "inPod" "allowUnauthenticatedBind" "certificates" "rules" "env" "resources" "extraVolumes" "extraVolumeMounts" "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "podSecurityContext" "securityContext" "podAnnotations" "podLabels" "priorityClassName" "topologySpreadConstraints" "nodeSelector" "tolerations" "affinity" -}}
+{{- /* The fields of a backend; the others are the chart's. Written by make config-record, not by hand. */ -}}
+{{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
 {{- if not .url -}}
 {{- $it := dict "root" $ "policy" . -}}
 {{- $_ := set $backend "url" (include "extender-gateway.policyURL" $it) -}}

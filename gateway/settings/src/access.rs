@@ -3,11 +3,9 @@
 
 use std::net::SocketAddr;
 
-use extender_config::{Cursor, Fields, Section};
+use extender_config::{Cursor, Section};
 
-#[cfg(test)]
-use super::setting::Mappings;
-use super::setting::{Setting, Yaml, choices};
+use super::setting::{Setting, Yaml, choices, fields};
 use super::telemetry::{AdminParts, MetricsParts};
 use super::tls::{ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 
@@ -26,16 +24,23 @@ choices! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTls(ServerTls);
 
-const PAGES: Fields = Fields {
-    unsupported: &[(
-        "clientCertificate",
-        "remove it: with clientCAFile a request needs a certificate or an authorized token, and probes need neither",
-    )],
-    ..Fields::new(
-        "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
-        &["certFile", "keyFile", "clientCAFile", "allowedNames"],
-    )
-};
+fields! {
+    PageTls: "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
+        unsupported &[(
+            "clientCertificate",
+            "remove it: with clientCAFile a request needs a certificate or an authorized token, and probes need neither",
+        )];
+    /// The gateway's certificate chain, as for `extender.tls`.
+    "certFile" as (NOT_EMPTY): PathBuf, required;
+    /// The private key of that certificate, PEM.
+    "keyFile" as (NOT_EMPTY): PathBuf, required;
+    /// The CAs of client certificates, PEM. If set, a request needs a client certificate, or a token with `authorization: Kubernetes`;
+    /// probes of the metrics address need neither.
+    "clientCAFile" as (NOT_EMPTY): PathBuf, absent("none");
+    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every certificate of
+    /// the CAs is accepted.
+    "allowedNames" as (TEXTS): Vec<String>, absent("`[]`");
+}
 
 impl PageTls {
     /// The server's settings, with optional client certificates.
@@ -45,10 +50,10 @@ impl PageTls {
 }
 
 impl Setting for PageTls {
-    const KNOWN: &'static [&'static str] = PAGES.known;
+    const KNOWN: &'static [&'static str] = Self::FIELDS.known;
 
     fn read(field: &Cursor<'_>) -> Option<Self> {
-        let fields = field.clone().section(&PAGES)?;
+        let fields = field.clone().section(&Self::FIELDS)?;
         let identity = KeyPair::read(&fields);
         let clients = if fields.has("clientCAFile") {
             ClientCertificates::read(&fields, ClientCertificate::Optional).map(Some)
@@ -71,11 +76,6 @@ impl Setting for PageTls {
                 None => out.absent("clientCAFile", "none"),
             }
         });
-    }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        mappings.push((path.to_owned(), &PAGES));
     }
 }
 

@@ -10,8 +10,6 @@ pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
 use extender_gateway_core::{PerPolicyVerb, PolicyVerb};
 use http::uri::Scheme;
 
-#[cfg(test)]
-use super::setting::Mappings;
 use super::setting::{Choice, Setting, Yaml, choices, scalar, settings, write_scalar};
 use super::values::{json_object, write_json};
 use super::{BackendTls, BackendUrl, CanarySettings, Match, RejectShareSettings, effective_order};
@@ -25,49 +23,61 @@ settings! {
     /// A policy backend. It is called for the verbs whose settings are present, at least one.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BackendSettings: "a mapping with name, url and a verb such as filter or score", check check_backend => BackendParts;
-    /// Unique among the backends.
+    /// The name in reasons, metrics and logs: 1 to 63 lower case letters, digits and `-`, with a letter or digit at both ends; unique
+    /// among the backends.
     name "name": BackendName, required(NAME);
-    /// Its address.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, without a path. The host is a DNS name, an IPv4 address, or an IPv6 address in
+    /// brackets. The connection is HTTP/2, with `https` over TLS.
     url "url": BackendUrl, required(URL);
-    /// The TLS settings of the connection; present exactly when the URL is `https`.
-    tls "tls": BackendTls, hidden;
-    /// Whether its answers count. Default Enforce.
+    /// Required with an `https` URL and not allowed otherwise.
+    tls "tls": BackendTls, hidden("none");
+    /// `Enforce`: its answers count. `Shadow`: it is called for filter, score and preempt in the background, except for a verb that it
+    /// declares to have side effects; its answers are counted (`extender_gateway_backend_shadow_answers_total`) and never used. It is
+    /// not called for bind, and its [hooks](hooks.md) do not run. `Disabled`: it is neither called nor connected to.
     mode "mode": Mode, default(Mode::Enforce);
-    /// The pods for which its answers count, if not for all.
-    canary "canary": CanarySettings, hidden;
-    /// The largest share of nodes that it may reject, if there is a limit.
-    max_reject_share "maxRejectShare": RejectShareSettings, hidden;
-    /// Whether answers of verbs that it declares pure are cached. Default Remembered.
+    /// `canary: {percent: 10}`: the answers of the backend count for a share of the pods. See [rolling out a
+    /// policy](#rolling-out-a-policy). Only with `mode: Enforce`.
+    canary "canary": CanarySettings, hidden("all pods");
+    /// `maxRejectShare: {share: 0.9}`: a limit for what its filter rejects. See [rolling out a policy](#rolling-out-a-policy).
+    max_reject_share "maxRejectShare": RejectShareSettings, hidden("no limit");
+    /// How answers of pure verbs are used. `Remembered`: they are cached for all pods and nodes for which the backend gets the same
+    /// data, as long as its revision stays; one call in a thousand is sent anyway, and a difference disables the cache.
+    /// `AskedEachTime`: the backend is called for each pod.
     pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
-    /// One compact JSON object with sorted keys, sent in the handshake and with each call.
-    args "args" as (json_object, write_json): Bytes, hidden;
-    /// The pods for which it is called. Default: all.
+    /// Any mapping. The backend gets it as one JSON object, with sorted keys, in the handshake and with every call. The backend defines
+    /// its content.
+    args "args" as (json_object, write_json, OBJECT): Bytes, hidden("none");
+    /// The pods for which the backend is called, see [match](#match). `{}`: every pod.
     matches "match": Match, default(Match::default());
-    /// Filter calls. `None`: no such calls.
-    filter "filter": FilterSettings, hidden;
-    /// Score calls. `None`: no such calls.
-    score "score": ScoreSettings, hidden;
-    /// Preempt calls. `None`: no such calls.
-    preempt "preempt": PreemptSettings, hidden;
-    /// Bind calls. `None`: no such calls.
-    bind "bind": BindSettings, hidden;
-    /// Changes of the pod before filter. `None`: no such calls.
-    before_filter "beforeFilter": HookSettings, hidden;
-    /// Changes of nodes before filter. `None`: no such calls.
-    before_filter_nodes "beforeFilterNodes": HookSettings, hidden;
-    /// Changes before score. `None`: no such calls.
-    before_score "beforeScore": ScoreHookSettings, hidden;
+    /// Calls the backend to filter nodes. `{}` for the defaults.
+    filter "filter": FilterSettings, hidden("not called");
+    /// Calls the backend to score nodes. `{}` for the defaults.
+    score "score": ScoreSettings, hidden("not called");
+    /// Calls the backend to decide which of kube-scheduler's victims may be evicted. `{}` for the defaults.
+    preempt "preempt": PreemptSettings, hidden("not called");
+    /// Calls the backend to bind. `{}` for the defaults. Not allowed with `binder: None`.
+    bind "bind": BindSettings, hidden("not called");
+    /// A [hook](hooks.md): calls the backend to change the pod before filter. `{}` for the defaults.
+    before_filter "beforeFilter": HookSettings, hidden("not called");
+    /// A [hook](hooks.md): calls the backend to change nodes before filter. `{}` for the defaults.
+    before_filter_nodes "beforeFilterNodes": HookSettings, hidden("not called");
+    /// A [hook](hooks.md): calls the backend to change the pod and nodes before score. `{}` for the defaults.
+    before_score "beforeScore": ScoreHookSettings, hidden("not called");
 }
 
 settings! {
     /// Settings of a backend's filter calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FilterSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
-    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    /// The timeout of one call to this backend: a [duration](#durations), at most `timeouts.decision`. The default is
+    /// `timeouts.decision` if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// The effect of a failure. Default Fail.
+    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend and retries the pod later, like an extender
+    /// with `ignorable: false`. `Ignore`: the backend counts as accepting every node, like an extender with `ignorable: true`.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether the backend may declare that preemption could help. Default Ignored.
+    /// Whether the backend may declare that evicting pods would make a node acceptable. `Ignored`: all of its rejections are
+    /// `FailedAndUnresolvableNodes`, and kube-scheduler evicts no pods because of them. `Honored`: the rejections that it marks become
+    /// `FailedNodes`, and kube-scheduler may evict pods of lower priority there.
     preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
 }
 
@@ -75,28 +85,31 @@ settings! {
     /// Settings of a backend's score calls, and the weight of its scores. A failure is always ignored.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ScoreSettings: "a mapping such as {weight: 2}, {} for the defaults", check check_score => ScoreParts;
-    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    /// As for `filter`.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// The factor of its normalized scores. Default 1.
+    /// The factor of the backend's scores: a whole number from 1 to 1000000.
     weight "weight": Weight, default(Weight::ONE);
-    /// How raw scores are mapped to 0 to 10. `None`: as the backend declares.
+    /// How raw scores are mapped to 0 to 10, over the nodes of one call. `None`: unchanged. `Range`: from the range that the backend
+    /// declares. `Max`: the largest becomes 10. `MinMax`: the smallest becomes 0, the largest 10.
     normalize "normalize": Normalize, absent("as the backend declares");
-    /// Whether the lowest raw score is the best; never true with [`Normalize::None`]. `None`: as the backend
-    /// declares.
+    /// `true`: the smallest raw score is the best. Not with `normalize: None`.
     reversed "reversed": bool, absent("as the backend declares");
-    /// Always the same value; the field exists because the other verbs have it.
-    failure_policy "failurePolicy" as (always_ignore, write_scalar): &'static str, default(ALWAYS_IGNORE);
+    /// Only `Ignore`: a failed score never fails the call; the other backends' scores count. kube-scheduler has no other behavior
+    /// either.
+    failure_policy "failurePolicy" as (always_ignore, write_scalar, IGNORE): &'static str, default(ALWAYS_IGNORE);
 }
 
 settings! {
     /// Settings of a backend's preempt calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PreemptSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
-    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    /// As for `filter`. The backends are called one after the other.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// The effect of a failure. Default Fail.
+    /// What a failure means. `Fail`: no pod is evicted. `Ignore`: the backend counts as agreeing.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether it may add victims. Default Refused.
+    /// Whether the backend may add victims that kube-scheduler did not name. `Refused`: that is a failure. `Allowed`: each must be on
+    /// that node and have a lower priority than the pod; this requires `pods.source: Watch`. Its count of `PodDisruptionBudget`
+    /// violations then replaces kube-scheduler's.
     added_victims "addedVictims": AddedVictims, default(AddedVictims::Refused);
 }
 
@@ -104,9 +117,10 @@ settings! {
     /// Settings of a backend's bind calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BindSettings: "a mapping such as {timeout: 5s}, {} for the defaults";
-    /// At most the timeout of a bind. Default 5 s, or the timeout of a bind if that is shorter.
+    /// The timeout of one call to this backend, at most `timeouts.bind`. The default is `timeouts.bind` if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_BIND_TIMEOUT);
-    /// The effect of a definite failure. Default Fail.
+    /// What to do if the backend has definitely not bound. `Fail`: the bind fails, and the pod is retried with backoff. `Next`: the
+    /// next binder is called. After an unclear failure the apiserver is read first.
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
@@ -114,9 +128,10 @@ settings! {
     /// Settings of the calls of a hook before filter.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HookSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
-    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    /// As for `filter`.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// The effect of a failure: the call ends with an error, or pod and nodes stay as they are. Default Fail.
+    /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend. `Ignore`: the pod and the nodes stay as they
+    /// are.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
 }
 
@@ -124,10 +139,10 @@ settings! {
     /// Settings of the calls of a hook before score. A failure is always ignored: pod and nodes stay as they are.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ScoreHookSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
-    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    /// As for `filter`.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// Always the same value; the field exists because the other hooks have it.
-    failure_policy "failurePolicy" as (always_ignore, write_scalar): &'static str, default(ALWAYS_IGNORE);
+    /// Only `Ignore`, as for `score`: the pod and the nodes stay as they are.
+    failure_policy "failurePolicy" as (always_ignore, write_scalar, IGNORE): &'static str, default(ALWAYS_IGNORE);
 }
 
 impl BackendSettings {
@@ -385,12 +400,6 @@ impl Setting for Vec<BackendSettings> {
         for position in effective_order(self) {
             out.item(|out| self[position].write_fields(out));
         }
-    }
-
-    /// Paths in `backends` begin with the field of a backend.
-    #[cfg(test)]
-    fn describe(_path: &str, mappings: &mut Mappings) {
-        BackendSettings::describe("", mappings);
     }
 }
 

@@ -13,6 +13,8 @@ mod rollout;
 pub mod samples;
 mod secrets;
 mod setting;
+#[cfg(feature = "testing")]
+pub mod shape;
 mod sources;
 mod telemetry;
 mod tls;
@@ -73,15 +75,15 @@ settings! {
     pub struct Config: "a mapping with apiVersion, kind and backends",
         unsupported &[],
         check check_config => ConfigParts;
-    /// Always [`API_VERSION`].
-    api_version "apiVersion" as (api_version, write_scalar): &'static str, required(API_VERSION);
-    /// Always [`KIND`].
-    kind "kind" as (kind, write_scalar): &'static str, required(KIND);
-    /// The address that kube-scheduler calls.
+    /// `extender-gateway.io/v1alpha1`
+    api_version "apiVersion" as (api_version, write_scalar, TEXT): &'static str, required(API_VERSION);
+    /// `GatewayConfiguration`
+    kind "kind" as (kind, write_scalar, TEXT): &'static str, required(KIND);
+    /// The server that kube-scheduler calls.
     extender "extender": ExtenderSettings, section;
-    /// The address of metrics and health.
+    /// The server of metrics and health.
     metrics "metrics": MetricsSettings, section;
-    /// The address that reports decisions and the gateway's state.
+    /// The server that reports decisions and the gateway's state.
     admin "admin": AdminSettings, section;
     /// How to reach an OpenTelemetry collector.
     otlp "otlp": Otlp, section;
@@ -105,13 +107,19 @@ settings! {
     readiness "readiness": ReadinessSettings, section;
     /// How reasons are reported to kube-scheduler.
     reasons "reasons": ReasonSettings, section;
-    /// Whether kube-scheduler is made to try pods again. Default None.
+    /// Whether kube-scheduler is made to try pods again that a backend rejected or failed, when this backend recovers or changes.
+    /// `PodCondition`: yes, see [requeueing](#requeueing). `None`: they wait for an event of the cluster, 5.5 minutes at most.
     requeue "requeue": Requeueing, default(Requeueing::None);
-    /// Which Events the gateway creates at its own pod. Default None.
+    /// Which Events the gateway creates. `Overrides`: one at its own pod when the mode of a backend is
+    /// [overridden](operations.md#disable-a-policy), and one when that ends. Its account then needs `create` on `events` in its
+    /// namespace, which is `POD_NAMESPACE`, or that of its service account; the pod is `POD_NAME` (otherwise the host name) with the
+    /// UID `POD_UID`.
     events "events": Events, default(Events::None);
-    /// Which binder binds pods.
+    /// What binds pods. `None`: kube-scheduler. `BuiltIn`: interested backends with a `bind` block, in the [order of the
+    /// backends](#order-of-the-backends), and then the gateway. The name of a backend with a `bind` block: that one first. Callers from
+    /// other machines then need a client certificate, unless `extender.allowUnauthenticatedBind` is set.
     binder "binder": Binder, default(Binder::None);
-    /// The backends in the file's order, at least one.
+    /// The policy backends, at least one.
     backends "backends": Vec<BackendSettings>, required(BACKENDS);
 }
 
@@ -119,22 +127,29 @@ settings! {
     /// The HTTP address for kube-scheduler.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ExtenderSettings: "a mapping such as {address: 0.0.0.0:8888}";
-    /// The listening address. Default 0.0.0.0:8888; port 0 selects a free port.
+    /// The address that kube-scheduler calls: an IP address and a port, IPv6 in brackets and quotes (`"[::]:8888"`). Port 0 selects a
+    /// free port.
     address "address": SocketAddr, default(any_address(8888));
-    /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
-    max_request_bytes "maxRequestBytes" as (body_size, write_size): usize, default(128 << 20);
-    /// The most that the bodies of all requests in progress have together, in bytes, 64 Ki to 64 Gi; maxRequestBytes if
-    /// that is more. Default 512 Mi.
-    max_bytes_in_flight "maxBytesInFlight" as (bytes_in_flight, write_size): usize, default(512 << 20);
-    /// TLS on this address. `None`: plain HTTP.
+    /// The largest request body: a [size](#sizes) from 64Ki to 1Gi. With `nodeCacheCapable: false` a call contains the objects of all
+    /// nodes.
+    max_request_bytes "maxRequestBytes" as (body_size, write_size, SIZE): usize, default(128 << 20);
+    /// The most that the bodies of all requests in progress have together: a [size](#sizes) from 64Ki to 64Gi, and at least
+    /// `maxRequestBytes`. What is beyond is refused at once. With their decisions, requests take more memory than their bodies, see
+    /// [sizing](sizing.md).
+    max_bytes_in_flight "maxBytesInFlight" as (bytes_in_flight, write_size, SIZE): usize, default(512 << 20);
+    /// TLS on the address. Certificate files are reloaded when they change.
     tls "tls": ServerTls, absent("none");
-    /// Whether the gateway binds pods for callers that are not authenticated, at an address that others reach.
+    /// Whether `binder` may be set although callers from other machines need no certificate. Whoever reaches `extender.address` can
+    /// then bind any pending pod to any node with the gateway's permissions, past kube-scheduler's checks.
     allow_unauthenticated_bind "allowUnauthenticatedBind": bool, default(false);
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
-    /// The pods for which kube-scheduler calls the gateway's decisions. Default `AllPods`.
+    /// For [kube-scheduler's configuration](scheduler-config.md). `ManagedResources`: kube-scheduler calls decisions only for pods that
+    /// request a managed resource of a backend, so that other pods do not depend on the gateway; every backend needs
+    /// `match.managedResources`, and another resource later needs a change there.
     called_for "calledFor": CalledFor, default(CalledFor::AllPods);
-    /// Whether kube-scheduler places pods without any policy while no gateway answers. Default false.
+    /// For kube-scheduler's configuration: `ignorable: true` for decisions. While no gateway answers, kube-scheduler places pods
+    /// without any policy instead of none at all, see [bootstrap.md](bootstrap.md#recovery).
     ignorable "ignorable": bool, default(false);
 }
 
@@ -161,25 +176,29 @@ settings! {
     /// The end of the path of each verb: one or several segments without slashes at the ends.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct VerbPaths: "a mapping such as {filter: predicates/always_true}", check check_verbs => VerbPathParts;
-    /// Default `filter`.
-    filter "filter" as (verb_path, write_scalar): String, default("filter".to_owned());
-    /// Default `prioritize`.
-    prioritize "prioritize" as (verb_path, write_scalar): String, default("prioritize".to_owned());
-    /// Default `preempt`.
-    preempt "preempt" as (verb_path, write_scalar): String, default("preempt".to_owned());
-    /// Default `bind`.
-    bind "bind" as (verb_path, write_scalar): String, default("bind".to_owned());
+    /// The end of the path of the filter verb; any prefix is allowed. Change it if you cannot change kube-scheduler's `filterVerb`,
+    /// such as `predicates/always_true`. No path may end with that of another verb.
+    filter "filter" as (verb_path, write_scalar, VERB_PATH): String, default("filter".to_owned());
+    /// The same for `prioritizeVerb`.
+    prioritize "prioritize" as (verb_path, write_scalar, VERB_PATH): String, default("prioritize".to_owned());
+    /// The same for `preemptVerb`.
+    preempt "preempt" as (verb_path, write_scalar, VERB_PATH): String, default("preempt".to_owned());
+    /// The same for `bindVerb`.
+    bind "bind" as (verb_path, write_scalar, VERB_PATH): String, default("bind".to_owned());
 }
 
 settings! {
     /// The time limits of calls, 1 ms to 1 h.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Timeouts: "a mapping such as {decision: 1s, bind: 10s}";
-    /// The budget of one filter, prioritize or preempt call. Default 1 s.
+    /// The time budget of one filter, prioritize or preempt call: a [duration](#durations). It must be shorter than `httpTimeout` of
+    /// kube-scheduler's entry, so that the gateway can still respond and name the backend that was late;
+    /// [scheduler-config](scheduler-config.md) prints a suitable value.
     decision "decision": Duration, default(Duration::from_secs(1));
-    /// The budget of one bind. Default 10 s.
+    /// The same for a bind call.
     bind "bind": Duration, default(Duration::from_secs(10));
-    /// The most time for calls in progress when the gateway stops. Default 25 s.
+    /// The most time for calls in progress when the gateway stops, see [start and stop](operations.md#start-and-stop). It takes the
+    /// longer of the other two and a second, if that is less.
     shutdown "shutdown": Duration, default(Duration::from_secs(25));
 }
 
@@ -187,7 +206,8 @@ settings! {
     /// How to reach the apiserver.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
-    /// The kubeconfig file. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+    /// The kubeconfig file for the apiserver. Missing files in the variable `KUBECONFIG` are skipped, but at least one must exist. See
+    /// [access to the apiserver](operations.md#apiserver-access).
     kubeconfig "kubeconfig": PathBuf, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
 }
 
@@ -195,27 +215,34 @@ settings! {
     /// The namespaces whose pods are not sent to backends.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Exempt: "a mapping such as {namespaces: [kube-system]}";
-    /// `None`: kube-system and the gateway's own.
-    namespaces "namespaces" as (exempt_namespaces, write_list): BTreeSet<String>, absent("kube-system and the gateway's own namespace");
+    /// No backend is called for pods of these namespaces, so that the system can recover without the backends. Add the namespaces in
+    /// which backends run: if all pods of a backend with `failurePolicy: Fail` are gone, its own new pods cannot be scheduled
+    /// otherwise. `[]`: no exemption. The gateway's own namespace is `POD_NAMESPACE`, or that of its service account.
+    namespaces "namespaces" as (exempt_namespaces, write_list, NAMESPACES): BTreeSet<String>, absent("kube-system and the gateway's own namespace");
 }
 
 settings! {
     /// When the gateway is ready for the first time.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ReadinessSettings: "a mapping such as {backends: [quota]}";
-    /// The backends that must have answered a handshake. Default none: all are tried before.
-    backends "backends" as (backend_names, write_list): BTreeSet<String>, default(BTreeSet::new());
+    /// The backends that must have answered before `/readyz` returns 200 for the first time: see [start and
+    /// stop](operations.md#start-and-stop).
+    backends "backends" as (backend_names, write_list, BACKENDS): BTreeSet<String>, default(BTreeSet::new());
 }
 
 settings! {
     /// How reasons are reported to kube-scheduler.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReasonSettings: "a mapping such as {prefix: Backend}";
-    /// The prefix of reasons.
+    /// The beginning of a rejection's reason in the pod's events: `Backend` is the name of the backend that gave it, or `None`.
     prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
-    /// What happens to reasons that would change the pod's condition.
+    /// What to do if the reasons of a pod that is rejected on all nodes would change its condition, which makes kube-scheduler retry at
+    /// once. The condition contains the reasons and their counts over a changing sample of nodes. `Held`: send all nodes one summary of
+    /// the pod's first reasons ("Reasons of a pod that fits nowhere" in [operations](operations.md#reasons-and-conditions)). `AsGiven`:
+    /// send each text.
     changing "changing": ChangingReasons, default(ChangingReasons::Held);
-    /// What happens to a pod that is rejected repeatedly.
+    /// What to do if a pod is rejected on all nodes more than 50 times in 10 seconds even so. `BackOff`: for 30 seconds return errors
+    /// instead, for which kube-scheduler backs off. `AsGiven`: return the rejections.
     repeated "repeated": RepeatedRefusals, default(RepeatedRefusals::BackOff);
 }
 

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
 use extender_config::names::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
-use extender_config::{Cursor, Fields, Remedy, Section, echo};
+use extender_config::{Cursor, Remedy, Section, echo};
 use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
 
-#[cfg(test)]
-use super::setting::Mappings;
-use super::setting::{Setting, Yaml, list, scalar, word};
+use super::setting::{Setting, Yaml, fields, list, scalar, word};
 use super::values::namespaces;
 
 /// The pods for which a backend is called, and which of their resources only it counts.
@@ -21,24 +19,59 @@ pub struct Match {
     pub ignored_by_scheduler: Vec<String>,
 }
 
-const MATCH: Fields = Fields::new(
-    "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
-    &["managedResources", "namespaces", "excludedNamespaces", "podSelector"],
-);
-const RESOURCE: Fields =
-    Fields::new("a mapping such as {name: example.com/gpu}", &["name", "ignoredByScheduler"]);
-const SELECTOR: Fields =
-    Fields::new("a mapping with matchLabels or matchExpressions", &["matchLabels", "matchExpressions"]);
-const EXPRESSION: Fields = Fields::new(
-    "a mapping such as {key: tier, operator: In, values: [batch]}",
-    &["key", "operator", "values"],
-);
+fields! {
+    Match: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}";
+    /// A container or init container of the pod must have one of these resources in its requests or limits, an amount of 0 included.
+    "managedResources": Vec<ManagedResource>, absent("not required");
+    /// The pod must be in one of these.
+    "namespaces" as (SOME_NAMESPACES): Vec<String>, absent("all");
+    /// The pod must not be in one of these. Not together with `namespaces`.
+    "excludedNamespaces" as (SOME_NAMESPACES): Vec<String>, absent("none");
+    /// Conditions on the pod's labels.
+    "podSelector": Selector, absent("every pod");
+}
+
+/// An item of `managedResources`.
+enum ManagedResource {}
+
+fields! {
+    ManagedResource: "a mapping such as {name: example.com/gpu}";
+    /// As in kube-scheduler, only extended resources such as `example.com/gpu`. Several backends may name the same one.
+    "name" as (EXTENDED_RESOURCE): String, required;
+    /// `true`: kube-scheduler does not count the resource, the policy does. For pods of exempt namespaces nothing counts it.
+    /// kube-scheduler needs an entry for this: [scheduler-config](scheduler-config.md) prints it.
+    "ignoredByScheduler": bool, default(false);
+}
+
+/// The value of `podSelector`.
+enum Selector {}
+
+fields! {
+    Selector: "a mapping with matchLabels or matchExpressions";
+    /// The pod must have all of these labels with these values.
+    "matchLabels" as (LABELS): String, absent("none");
+    /// All of these conditions must hold.
+    "matchExpressions": Vec<Expression>, absent("none");
+}
+
+/// An item of `matchExpressions`.
+enum Expression {}
+
+fields! {
+    Expression: "a mapping such as {key: tier, operator: In, values: [batch]}";
+    /// The key of the label.
+    "key" as (TEXT): String, required;
+    /// `In`: the label exists with one of the values. `NotIn`: it does not exist, or has none of them. `Exists`, `DoesNotExist`.
+    "operator" as (OPERATOR): String, required;
+    /// With `In` and `NotIn`, at least one.
+    "values" as (TEXTS): Vec<String>, absent("none");
+}
 
 const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
 const NAMESPACES: &str = "a list of namespaces such as [shop, search]";
 const LABELS: &str = "a mapping of labels such as {tier: batch}";
 const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [batch, web]}]";
-const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+pub(super) const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
 const VALUES: &str = "a list of values such as [batch]";
 
@@ -70,7 +103,7 @@ impl Display for Match {
 
 impl Setting for Match {
     fn read(field: &Cursor<'_>) -> Option<Self> {
-        let fields = field.clone().section(&MATCH)?;
+        let fields = field.clone().section(&Self::FIELDS)?;
         let resources = fields.or("managedResources", Vec::new(), managed_resources);
         let namespaces = namespaces_of(&fields);
         let selector = fields.or("podSelector", Vec::new(), selector);
@@ -106,16 +139,6 @@ impl Setting for Match {
             }
         });
     }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        mappings.extend([
-            (path.to_owned(), &MATCH),
-            (format!("{path}managedResources."), &RESOURCE),
-            (format!("{path}podSelector."), &SELECTOR),
-            (format!("{path}podSelector.matchExpressions."), &EXPRESSION),
-        ]);
-    }
 }
 
 fn expression(Requirement { key, operator }: &Requirement) -> String {
@@ -136,7 +159,7 @@ fn managed_resources(field: &Cursor<'_>) -> Option<Vec<(String, bool)>> {
 }
 
 fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<(String, bool)> {
-    let fields = item.section(&RESOURCE)?;
+    let fields = item.section(&ManagedResource::FIELDS)?;
     let name = fields.required("name", EXTENDED_RESOURCE).and_then(|field| {
         let name = field.parsed(EXTENDED_RESOURCE, names::extended_resource)?;
         let new = earlier.insert(name.clone());
@@ -167,7 +190,7 @@ fn namespaces_of(fields: &Section<'_>) -> Option<Namespaces> {
 
 /// Mirrors `metav1.LabelSelectorAsSelector`.
 fn selector(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
-    let fields = field.clone().section(&SELECTOR)?;
+    let fields = field.clone().section(&Selector::FIELDS)?;
     let labels = fields.or("matchLabels", Vec::new(), match_labels);
     let expressions =
         fields.or("matchExpressions", Vec::new(), |field| field.list(EXPRESSIONS, match_expression));
@@ -185,7 +208,7 @@ fn match_labels(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
 }
 
 fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
-    let fields = item.section(&EXPRESSION)?;
+    let fields = item.section(&Expression::FIELDS)?;
     let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, names::label_key));
     let name = fields.required("operator", OPERATOR).and_then(|field| word(&field, &OPERATORS));
     let values = fields.or("values", BTreeSet::new(), |field| {

@@ -14,7 +14,8 @@ settings! {
     /// The pods for which the answers of a backend count; for the others it is in shadow.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CanarySettings: "a mapping such as {percent: 10}";
-    /// The share of pods, by the UID of their controller.
+    /// Its answers count for this share of the pods, a whole number from 0 to 100; for the others it is in shadow, and its
+    /// [hooks](hooks.md) do not run.
     percent "percent": Percent, required(PERCENT);
 }
 
@@ -22,13 +23,15 @@ settings! {
     /// The largest share of nodes that a backend may reject.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RejectShareSettings: "a mapping such as {share: 0.9}";
-    /// The share.
+    /// The share of nodes, from 0 to 1, that its filter may reject.
     share "share": Ratio, required("a number from 0 to 1 such as 0.9");
-    /// The time over which it is computed. Default 5 min.
+    /// The time over which the share is computed.
     window "window": Duration, default(DEFAULT_WINDOW);
-    /// What happens when it rejects more. Default Report.
+    /// What to do if it rejects more. `Report`: log, `status` and the metric `extender_gateway_backend_reject_share_exceeded` say so.
+    /// `Shadow`: it is also in shadow for `shadowFor`, as if an operator had [set that](operations.md#disable-a-policy).
     on_excess "onExcess": OnExcess, default(OnExcess::Report);
-    /// How long it is in shadow then. Default 30 min.
+    /// For how long; then its answers count again, and are judged from the beginning, as after the end of any override. What an
+    /// operator has set meanwhile stays.
     shadow_for "shadowFor": Duration, default(DEFAULT_SHADOW);
 }
 

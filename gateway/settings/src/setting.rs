@@ -1,11 +1,10 @@
-//! Defines each field of the configuration once: its type, its name in the file and its meaning when absent. This
-//! determines how it is read and how `check-config` writes it. [`settings!`] defines a struct of such fields,
-//! [`choices!`] an enum whose variants are words in the file.
+//! Defines each field of the configuration once: its type, its name in the file, its meaning, and what applies when it
+//! is absent. This determines how it is read, how `check-config` writes it, and what `make config-record` generates from it
+//! for the documentation and the chart. [`settings!`] defines a struct of such fields, [`fields!`] those of a type that reads
+//! and writes them itself, [`choices!`] an enum whose variants are words in the file.
 
 use std::fmt::{self, Display, Write as _};
 
-#[cfg(test)]
-use extender_config::Fields;
 use extender_config::{Cursor, echo};
 
 /// A value of the file.
@@ -18,15 +17,7 @@ pub(super) trait Setting: Sized {
 
     /// Writes it after its field's name.
     fn write(&self, out: &mut Yaml);
-
-    /// Lists its mappings, each with the path to its fields, for tests of the documentation.
-    #[cfg(test)]
-    fn describe(_path: &str, _mappings: &mut Mappings) {}
 }
-
-/// Mappings of the format, each with the path to its fields: `""` or `extender.`.
-#[cfg(test)]
-pub(super) type Mappings = Vec<(String, &'static Fields)>;
 
 /// The text of a configuration under construction.
 #[derive(Debug, Default)]
@@ -189,12 +180,13 @@ macro_rules! choices {
 /// name "nameInTheFile": Type, MODE;
 /// ```
 ///
-/// with `as (READ, WRITE)` before the colon if it is not read and written as a [`Setting`]. `MODE` is
+/// with `as (READ, WRITE, SHAPE)` before the colon if it is not read and written as a [`Setting`]; `SHAPE` is a constant of
+/// the module `shape`. What it means is for operators, in Markdown with the links of `docs/configuration.md`. `MODE` is
 ///
 /// - `default(VALUE)`: absent means this value, and `check-config` writes it;
 /// - `section`: a mapping of optional fields, absent as if it were `{}`;
 /// - `absent("WHAT APPLIES INSTEAD")`: an `Option<Type>`; `check-config` writes a comment if it is `None`;
-/// - `hidden`: an `Option<Type>`, not written if it is `None`;
+/// - `hidden("WHAT APPLIES INSTEAD")`: an `Option<Type>`, not written if it is `None`;
 /// - `required("WHAT IS EXPECTED")`.
 ///
 /// `check FUNCTION => PARTS` names a function that gets the section and the value of each field, in a struct of that
@@ -204,24 +196,22 @@ macro_rules! settings {
         $(#[$meta:meta])* pub struct $name:ident: $right:expr
         $(, unsupported $unsupported:expr)? $(, check $check:path => $parts:ident)? ;
         $(
-            $(#[$doc:meta])* $field:ident $yaml:literal $(as ($read:expr, $write:expr))?: $type:ty,
+            $(#[doc = $doc:literal])* $field:ident $yaml:literal $(as ($read:expr, $write:expr, $shape:ident))?: $type:ty,
             $mode:ident $(($argument:expr))?;
         )+
     ) => {
         $(#[$meta])*
-        pub struct $name { $($(#[$doc])* pub $field: settings!(@type $mode, $type),)+ }
+        pub struct $name { $($(#[doc = $doc])* pub $field: settings!(@type $mode, $type),)+ }
 
         settings!(@parts $($parts)?; $($field: settings!(@type $mode, $type),)+);
 
-        impl $name {
-            /// The fields of this mapping.
-            pub(crate) const FIELDS: extender_config::Fields = extender_config::Fields {
-                right: $right,
-                known: &[$($yaml),+],
-                unsupported: settings!(@or &[] $(, $unsupported)?),
-                nested: &[$(($yaml, settings!(@known $type $(, $read)?))),+],
-            };
+        $crate::setting::fields! {
+            $name: $right, unsupported settings!(@or &[] $(, $unsupported)?),
+                nested &[$(($yaml, settings!(@known $type $(, $read)?))),+];
+            $($(#[doc = $doc])* $yaml $(as ($shape, $write))?: $type, $mode $(($argument))?;)+
+        }
 
+        impl $name {
             pub(crate) fn read_section(section: &extender_config::Section<'_>) -> Option<Self> {
                 $(let $field: Option<settings!(@type $mode, $type)> = settings!(
                     @read section, $yaml, $type,
@@ -248,12 +238,6 @@ macro_rules! settings {
 
             fn write(&self, out: &mut $crate::setting::Yaml) {
                 out.mapping(|out| self.write_fields(out));
-            }
-
-            #[cfg(test)]
-            fn describe(path: &str, mappings: &mut $crate::setting::Mappings) {
-                mappings.push((path.to_owned(), &Self::FIELDS));
-                $(settings!(@describe path, mappings, $yaml, $type $(, $read)?);)+
             }
         }
     };
@@ -297,7 +281,7 @@ macro_rules! settings {
             None => $out.absent($yaml, $instead),
         }
     };
-    (@write $out:ident, $yaml:literal, $field:ident, $write:expr, hidden) => {
+    (@write $out:ident, $yaml:literal, $field:ident, $write:expr, hidden($instead:expr)) => {
         if let Some(value) = $field {
             $out.field($yaml, |out| $write(value, out));
         }
@@ -308,11 +292,57 @@ macro_rules! settings {
 
     (@known $type:ty) => { <$type as $crate::setting::Setting>::KNOWN };
     (@known $type:ty, $read:expr) => { &[] };
-
-    (@describe $path:ident, $mappings:ident, $yaml:literal, $type:ty) => {
-        <$type as $crate::setting::Setting>::describe(&format!("{}{}.", $path, $yaml), $mappings)
-    };
-    (@describe $path:ident, $mappings:ident, $yaml:literal, $type:ty, $read:expr) => {};
 }
 
-pub(super) use {choices, settings};
+/// Defines the names of the fields of a type as its `FIELDS`, and its shape. A field is as in [`settings!`], without
+/// the name in the struct, and with `as (SHAPE)`, and `required` alone.
+macro_rules! fields {
+    (
+        $name:ty: $right:expr, unsupported $unsupported:expr, nested $nested:expr;
+        $(
+            $(#[doc = $doc:literal])* $yaml:literal $(as ($shape:ident $(, $write:expr)?))?: $type:ty,
+            $mode:ident $(($argument:expr))?;
+        )+
+    ) => {
+        impl $name {
+            /// The fields of this mapping.
+            pub(crate) const FIELDS: extender_config::Fields = extender_config::Fields {
+                right: $right,
+                known: &[$($yaml),+],
+                unsupported: $unsupported,
+                nested: $nested,
+            };
+        }
+
+        #[cfg(feature = "testing")]
+        impl $crate::shape::Shaped for $name {
+            fn shape() -> $crate::shape::Shape {
+                $crate::shape::Shape::Mapping(vec![$($crate::shape::Field {
+                    name: $yaml,
+                    text: concat!($($doc, "\n"),*),
+                    absent: $crate::setting::fields!(
+                        @absent $crate::setting::settings!(@or $crate::setting::Setting::write $($(, $write)?)?),
+                        $mode $(($argument))?
+                    ),
+                    shape: $crate::setting::fields!(@shape $type $(, $shape)?),
+                }),+])
+            }
+        }
+    };
+    ($name:ty: $right:expr; $($fields:tt)+) => {
+        $crate::setting::fields! { $name: $right, unsupported &[], nested &[]; $($fields)+ }
+    };
+    ($name:ty: $right:expr, unsupported $unsupported:expr; $($fields:tt)+) => {
+        $crate::setting::fields! { $name: $right, unsupported $unsupported, nested &[]; $($fields)+ }
+    };
+
+    (@absent $write:expr, default($default:expr)) => { $crate::shape::shown(|out| $write(&$default, out)) };
+    (@absent $write:expr, section) => { $crate::shape::Absent::Section };
+    (@absent $write:expr, required $(($right:expr))?) => { $crate::shape::Absent::Required };
+    (@absent $write:expr, $optional:ident($instead:expr)) => { $crate::shape::Absent::Instead($instead) };
+
+    (@shape $type:ty) => { <$type as $crate::shape::Shaped>::shape() };
+    (@shape $type:ty, $shape:ident) => { $crate::shape::Shape::Value($crate::shape::$shape.to_string()) };
+}
+
+pub(super) use {choices, fields, settings};

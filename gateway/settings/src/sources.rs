@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use extender_config::{Cursor, Fields, Remedy, Section};
+use extender_config::{Cursor, Remedy, Section};
 
 use super::BackendSettings;
-#[cfg(test)]
-use super::setting::Mappings;
-use super::setting::{Setting, Yaml, choices, settings, word};
+use super::setting::{Setting, Yaml, choices, fields, settings, word};
 
 /// The source of facts about nodes. Relative paths are already joined to the file's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +23,19 @@ pub enum NodeSource {
     NamesOnly,
 }
 
-impl NodeSource {
-    pub(super) const FIELDS: Fields = Fields {
-        right: "a mapping such as {source: Watch}",
-        known: &["source", "file"],
-        unsupported: &[("kubeconfig", "set `cluster: {kubeconfig: FILE}` instead")],
-        nested: &[],
-    };
+fields! {
+    NodeSource: "a mapping such as {source: Watch}",
+        unsupported &[("kubeconfig", "set `cluster: {kubeconfig: FILE}` instead")];
+    /// The source of facts about nodes, see [nodes](#nodes).
+    "source" as (NODE_SOURCE): String, absent("`Watch`");
+    /// With `File`: the file of nodes.
+    "file": PathBuf, absent("none");
+}
 
+/// The words for the source of nodes.
+pub(super) const NODE_SOURCES: [&str; 4] = ["Watch", "Request", "File", "NamesOnly"];
+
+impl NodeSource {
     /// Its word in the file.
     pub fn word(&self) -> &'static str {
         match self {
@@ -44,8 +47,7 @@ impl NodeSource {
     }
 
     pub(super) fn read_section(fields: &Section<'_>) -> Option<Self> {
-        let words = ["Watch", "Request", "File", "NamesOnly"];
-        let source = fields.or("source", "Watch", |field| word(field, &words))?;
+        let source = fields.or("source", "Watch", |field| word(field, &NODE_SOURCES))?;
         if source == "File" {
             let path = fields.required("file", "a file of nodes such as nodes.yaml")?.file()?;
             return Some(Self::File { path });
@@ -73,18 +75,15 @@ impl Setting for NodeSource {
             }
         });
     }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        mappings.push((path.to_owned(), &Self::FIELDS));
-    }
 }
 
 settings! {
     /// The source of facts about pods other than a call's own.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PodSettings: "a mapping such as {source: Watch}";
-    /// The source, if the file names one: see [`super::Config::pod_source`].
+    /// The source of facts about pods that are not in a call: victims, usage, counts. `Watch`: the apiserver; the gateway's account
+    /// then needs `list` and `watch` on `pods`. `None`: no facts. Set `Watch` for backends that read usage or counts of pods: the
+    /// gateway learns that from their handshake only.
     source "source": PodSource, absent("Watch where nodes are watched and a backend has preempt, otherwise None");
 }
 

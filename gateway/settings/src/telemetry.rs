@@ -18,11 +18,12 @@ settings! {
     pub struct MetricsSettings: "a mapping such as {address: 0.0.0.0:9402}",
         unsupported &[("exporter", SCRAPE), ("interval", SCRAPE)],
         check check_metrics => MetricsParts;
-    /// The listening address. Default 0.0.0.0:9402; port 0 selects a free port.
+    /// The address of `/metrics`, `/livez` and `/readyz`. It must differ from `extender.address`.
     address "address": SocketAddr, default(any_address(9402));
-    /// TLS on this address. `None`: plain HTTP.
+    /// TLS on the address, also for probes.
     tls "tls": PageTls, absent("none");
-    /// What `/metrics` needs without a client certificate. Default None.
+    /// `Kubernetes`: `/metrics` needs a client certificate, or a bearer token of a user that may `get` it, which [the apiserver
+    /// reviews](authorization.md). Except on loopback it needs `metrics.tls`.
     authorization "authorization": Authorization, default(Authorization::None);
 }
 
@@ -30,13 +31,17 @@ settings! {
     /// The address that reports decisions and the gateway's state.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}", check check_admin => AdminParts;
-    /// The listening address. Default 127.0.0.1:9403; port 0 selects a free port.
+    /// The address that [`explain` and `status`](explain.md) use, with [the decision log, log level and score debugging](decisions.md).
+    /// It must differ from `extender.address` and `metrics.address`. It has no authentication unless you [configure
+    /// it](authorization.md): keep it on loopback, restrict it with a `NetworkPolicy`, or set `authorization`.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
-    /// Host names of requests besides IP addresses and those that only exist inside a cluster or machine.
-    hosts "hosts" as (host_names, write_list): BTreeSet<String>, default(BTreeSet::new());
-    /// TLS on this address. `None`: plain HTTP.
+    /// Host names that requests may have. IP addresses, names without a dot, and names that end with `localhost`, `local`, `internal`
+    /// or `svc` are always accepted. Others are refused, because a page of the web can make its own name resolve to a forwarded port.
+    hosts "hosts" as (host_names, write_list, HOSTS): BTreeSet<String>, default(BTreeSet::new());
+    /// TLS on the address.
     tls "tls": PageTls, absent("none");
-    /// What a request needs without a client certificate. Default None.
+    /// `Kubernetes`: a request needs a client certificate, or a bearer token of a user that may use its path, which [the apiserver
+    /// reviews](authorization.md). Except on loopback it needs `admin.tls`.
     authorization "authorization": Authorization, default(Authorization::None);
 }
 
@@ -46,11 +51,12 @@ settings! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
-    /// `http://HOST:PORT` or `https://HOST:PORT`.
-    endpoint "endpoint" as (collector_url, write_scalar): String, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
-    /// The collector's protocol.
+    /// The `http` or `https` URL of an OpenTelemetry collector, see [traces](traces.md#configuration).
+    endpoint "endpoint" as (collector_url, write_scalar, URL): String, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
+    /// `grpc` or `http/protobuf`. If neither the file nor the variable sets it: `grpc` with port 4317, otherwise `http/protobuf`.
     protocol "protocol": OtlpProtocol, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
-    /// The timeout of an export.
+    /// The timeout of one export; 10 seconds if neither the file nor the variable sets it. Headers, which are often secrets, are set
+    /// with `OTEL_EXPORTER_OTLP_HEADERS`.
     timeout "timeout": Duration, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
 }
 
@@ -58,31 +64,35 @@ settings! {
     /// Which calls are traced.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Traces: "a mapping such as {exporter: OTLP, ratio: 0.01}";
-    /// Whether traces are exported. `None`: as set by the `OTEL_*` variables.
+    /// `OTLP`: export calls as [traces](traces.md). `None`: do not. If neither the file nor `OTEL_TRACES_EXPORTER` sets it, traces are
+    /// exported if an endpoint is set, here or in a variable.
     exporter "exporter": Exporter, absent("OTLP if the OTEL_* variables enable it, otherwise None");
-    /// The share of pods that are traced. `None`: as set by `OTEL_TRACES_SAMPLER`.
+    /// The share of pods whose calls are traced, from 0 to 1: all calls of a pod, or none; see [which calls are
+    /// kept](traces.md#sampling).
     ratio "ratio": Ratio, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
-    /// Calls that take longer are kept regardless of the ratio. Default 500 ms.
+    /// The gateway's own spans of slower calls, of failed calls, and of calls in which a backend was late are kept at any ratio.
     keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
-    /// The pod annotation with a W3C `traceparent` that traces are linked to.
-    pod_annotation "podAnnotation" as (annotation_name, write_scalar): String, absent("none");
+    /// The pod annotation that contains a W3C `traceparent`: the traces of the pod's calls link to it.
+    pod_annotation "podAnnotation" as (annotation_name, write_scalar, TEXT): String, absent("none");
 }
 
 settings! {
     /// The size of the decision log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
-    /// Bytes of the decision log; 0 disables it. Default 64 Mi.
-    max_bytes "maxBytes" as (log_size, write_size): usize, default(64 << 20);
+    /// The maximum size of the [decision log](decisions.md), which `explain` reads: a [size](#sizes) from 1Mi to 16Gi, or 0 to disable
+    /// it. In memory it takes up to twice as much. The oldest calls are evicted first; those of pods without a node last.
+    max_bytes "maxBytes" as (log_size, write_size, SIZE): usize, default(64 << 20);
 }
 
 settings! {
     /// The log on standard error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LogSettings: "a mapping such as {format: JSON, level: info}";
-    /// The format of lines. Default text.
+    /// The format of the log: `Text`, or `JSON` with one object per line.
     format "format": LogFormat, default(LogFormat::Text);
-    /// Which lines are written. Default info.
+    /// `error`, `warn`, `info` or `debug`. The variable `RUST_LOG` takes precedence; `PUT /debug/flags/v` changes the level while the
+    /// gateway runs.
     level "level": LogLevel, default(LogLevel::Info);
 }
 

@@ -16,9 +16,6 @@ const HEADER: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayCon
 /// The minimal backends of a configuration.
 const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";
 
-/// The documentation, whose examples must stay valid.
-const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
-
 fn parse(yaml: &str) -> Result<Config, ConfigErrors> {
     Config::parse(yaml, Path::new("/etc/gateway"))
 }
@@ -26,98 +23,6 @@ fn parse(yaml: &str) -> Result<Config, ConfigErrors> {
 /// Parses a text that must be valid.
 fn right(yaml: &str) -> Config {
     parse(yaml).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
-}
-
-/// `{name: a, url: 'http://a:1', filter: {}, score: {}}`.
-fn least_backend() -> BackendSettings {
-    BackendSettings {
-        name: BackendName::new("a").unwrap(),
-        url: BackendUrl::new("http://a:1").unwrap(),
-        tls: None,
-        mode: Mode::Enforce,
-        canary: None,
-        max_reject_share: None,
-        pure_answers: PureAnswers::Remembered,
-        args: None,
-        matches: Match::default(),
-        filter: Some(FilterSettings {
-            timeout: Duration::from_millis(200),
-            failure_policy: FailurePolicy::Fail,
-            preemption_may_help: Preemption::Ignored,
-        }),
-        score: Some(ScoreSettings {
-            timeout: Duration::from_millis(200),
-            weight: Weight::ONE,
-            normalize: None,
-            reversed: None,
-            failure_policy: "Ignore",
-        }),
-        preempt: None,
-        bind: None,
-        before_filter: None,
-        before_filter_nodes: None,
-        before_score: None,
-    }
-}
-
-#[test]
-fn the_least_configuration_has_the_documented_defaults() {
-    let config =
-        right(&format!("{HEADER}backends: [{{name: a, url: 'http://a:1', filter: {{}}, score: {{}}}}]"));
-    let expected = Config {
-        api_version: API_VERSION,
-        kind: KIND,
-        extender: ExtenderSettings {
-            address: "0.0.0.0:8888".parse().unwrap(),
-            max_request_bytes: 134_217_728,
-            max_bytes_in_flight: 536_870_912,
-            tls: None,
-            allow_unauthenticated_bind: false,
-            verbs: VerbPaths::default(),
-            called_for: CalledFor::AllPods,
-            ignorable: false,
-        },
-        metrics: MetricsSettings {
-            address: "0.0.0.0:9402".parse().unwrap(),
-            tls: None,
-            authorization: Authorization::None,
-        },
-        admin: AdminSettings {
-            address: "127.0.0.1:9403".parse().unwrap(),
-            hosts: BTreeSet::new(),
-            tls: None,
-            authorization: Authorization::None,
-        },
-        otlp: Otlp::default(),
-        traces: Traces {
-            exporter: None,
-            ratio: None,
-            keep_slower_than: Duration::from_millis(500),
-            pod_annotation: None,
-        },
-        decisions: Decisions { max_bytes: 67_108_864 },
-        log: LogSettings { format: LogFormat::Text, level: LogLevel::Info },
-        timeouts: Timeouts {
-            decision: Duration::from_secs(1),
-            bind: Duration::from_secs(10),
-            shutdown: Duration::from_secs(25),
-        },
-        cluster: Cluster { kubeconfig: None },
-        nodes: NodeSource::Watch,
-        pods: PodSettings { source: None },
-        exempt: Exempt { namespaces: None },
-        readiness: ReadinessSettings { backends: BTreeSet::new() },
-        reasons: ReasonSettings {
-            prefix: ReasonPrefix::Backend,
-            changing: ChangingReasons::Held,
-            repeated: RepeatedRefusals::BackOff,
-        },
-        requeue: Requeueing::None,
-        events: Events::None,
-        binder: Binder::None,
-        backends: vec![least_backend()],
-    };
-    assert_eq!(config, expected);
 }
 
 #[test]
@@ -158,43 +63,6 @@ fn the_example_is_right_and_says_what_it_seems_to() {
 
 fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|&name| name.to_owned()).collect()
-}
-
-#[test]
-fn the_documentation_shows_a_right_file_and_what_it_means() {
-    let (_, after) = DOCUMENTATION.split_once("```yaml\n").unwrap();
-    let (shown, _) = after.split_once("```").unwrap();
-    let meaning = right(shown).effective_yaml();
-    assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
-}
-
-/// Every field, with its path, that is not a mapping of further fields.
-fn fields() -> Vec<(String, &'static str)> {
-    let mut mappings = setting::Mappings::new();
-    Config::describe("", &mut mappings);
-    let is_mapping = |path: &str| mappings.iter().any(|(prefix, _)| *prefix == format!("{path}."));
-    let of = |(prefix, fields): &(String, &extender_config::Fields)| {
-        fields.known.iter().map(|name| (format!("{prefix}{name}"), *name)).collect::<Vec<_>>()
-    };
-    let all = mappings.iter().flat_map(of);
-    all.filter(|(path, _)| !is_mapping(path)).collect()
-}
-
-#[test]
-fn the_documentation_names_every_field() {
-    for (path, _) in fields() {
-        assert!(DOCUMENTATION.contains(&format!("\n| `{path}` |")), "{path}");
-    }
-}
-
-#[test]
-fn the_example_has_every_field() {
-    for (path, name) in fields().into_iter().filter(|(path, _)| path != "nodes.file") {
-        let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
-        let section = format!("{name}:\n");
-        let there = starts.iter().any(|start| EXAMPLE.contains(start)) || EXAMPLE.contains(&section);
-        assert!(there, "{path}");
-    }
 }
 
 #[test]

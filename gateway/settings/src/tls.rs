@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use extender_config::{Cursor, Fields, Remedy, Section, echo, names};
+use extender_config::{Cursor, Remedy, Section, echo, names};
 
-#[cfg(test)]
-use super::setting::Mappings;
-use super::setting::{Setting, Yaml, choices, list, write_scalar};
+use super::setting::{Setting, Yaml, choices, fields, list, write_scalar};
 use super::url;
 
 /// A certificate chain and its key, both PEM. Changed files are reloaded.
@@ -60,12 +58,33 @@ pub struct BackendTls {
     pub server_name: Option<String>,
 }
 
-const SERVER: Fields = Fields::new(
-    "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
-    &["certFile", "keyFile", "clientCAFile", "clientCertificate", "allowedNames"],
-);
-const BACKEND: Fields =
-    Fields::new("a mapping such as {caFile: ca.crt}", &["caFile", "certFile", "keyFile", "serverName"]);
+fields! {
+    ServerTls: "a mapping such as {certFile: tls.crt, keyFile: tls.key}";
+    /// The gateway's certificate chain, its own certificate first, PEM.
+    "certFile": PathBuf, required;
+    /// The private key of that certificate, PEM.
+    "keyFile": PathBuf, required;
+    /// The CAs of client certificates, PEM. If absent, callers need no certificate.
+    "clientCAFile": PathBuf, absent("none");
+    /// With `clientCAFile`. `Required`: callers without a certificate are rejected. `Optional`: they are accepted, but a certificate
+    /// that is sent must be valid.
+    "clientCertificate": ClientCertificate, default(ClientCertificate::Required);
+    /// With `clientCAFile`. A client certificate must have one of these names, as common name or DNS name. `[]`: every certificate of
+    /// the CAs is accepted.
+    "allowedNames" as (TEXTS): Vec<String>, absent("`[]`");
+}
+
+fields! {
+    BackendTls: "a mapping such as {caFile: ca.crt}";
+    /// The CAs of the backend's certificate, PEM.
+    "caFile": PathBuf, required;
+    /// The gateway's client certificate chain for the backend, PEM.
+    "certFile": PathBuf, absent("none");
+    /// Its private key, PEM; set both or neither.
+    "keyFile": PathBuf, absent("none");
+    /// The name that the backend's certificate must have: a DNS name or an IP address.
+    "serverName" as (NOT_EMPTY): String, absent("the URL's host");
+}
 
 const CERT: &str = "the certificate chain, a PEM file";
 const KEY: &str = "the key, a PEM file";
@@ -75,7 +94,7 @@ const SERVER_NAME: &str = "a DNS name or IP address such as rack-drain.policies.
 
 impl Setting for ServerTls {
     fn read(field: &Cursor<'_>) -> Option<Self> {
-        let fields = field.clone().section(&SERVER)?;
+        let fields = field.clone().section(&Self::FIELDS)?;
         let identity = KeyPair::read(&fields);
         let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
         let clients = if fields.has("clientCAFile") {
@@ -97,16 +116,11 @@ impl Setting for ServerTls {
             }
         });
     }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        mappings.push((path.to_owned(), &SERVER));
-    }
 }
 
 impl Setting for BackendTls {
     fn read(field: &Cursor<'_>) -> Option<Self> {
-        let fields = field.clone().section(&BACKEND)?;
+        let fields = field.clone().section(&Self::FIELDS)?;
         let ca_file = required_file(&fields, "caFile", CA);
         let server_name =
             fields.or("serverName", None, |field| field.parsed(SERVER_NAME, server_name).map(Some));
@@ -128,11 +142,6 @@ impl Setting for BackendTls {
                 None => out.absent("serverName", "the URL's host"),
             }
         });
-    }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        mappings.push((path.to_owned(), &BACKEND));
     }
 }
 
