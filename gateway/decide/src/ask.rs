@@ -259,7 +259,7 @@ impl<'a> Ask<'a> {
             self.use_remaining_time();
             return self.ask_all(question, &slots).await;
         }
-        self.remember(question, &recalled, (&missing, &asked), &fresh);
+        self.remember(question, &recalled, &missing, &asked, &fresh);
         let missing = missing.into_owned();
         Ok(question.splice(self, recalled.answers.all, Some((&missing, fresh))))
     }
@@ -320,7 +320,8 @@ impl<'a> Ask<'a> {
         &mut self,
         question: &Q,
         recalled: &Recalled<Q::Cached>,
-        (missing, asked): (&[u32], &[u32]),
+        missing: &[u32],
+        asked: &[u32],
         fresh: &Q::Fresh,
     ) {
         let cache = &self.ready.session.cache;

@@ -45,7 +45,7 @@ pub struct PreemptCall<'c> {
 
 /// What one backend is asked in a call.
 #[derive(Clone, Copy)]
-struct Step<'c> {
+struct PreemptStep<'c> {
     backend: &'c Backend,
     settings: &'c PreemptSettings,
     /// Until when the call waits for unknown nodes.
@@ -69,7 +69,8 @@ impl Decider {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step(call, Step { backend, settings, wait_until }, record, &mut chain).await?;
+            unknown +=
+                self.step(call, PreemptStep { backend, settings, wait_until }, record, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown(unknown));
@@ -84,11 +85,11 @@ impl Decider {
     async fn step(
         &self,
         call: PreemptCall<'_>,
-        step: Step<'_>,
+        step: PreemptStep<'_>,
         record: &mut CallRecord,
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let Step { backend, settings, .. } = step;
+        let PreemptStep { backend, settings, .. } = step;
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(
             &backend.settings,
@@ -137,12 +138,12 @@ impl Decider {
     async fn ask(
         &self,
         call: PreemptCall<'_>,
-        step: Step<'_>,
+        step: PreemptStep<'_>,
         id: &str,
         left: &[Candidate],
         attempt: &mut BackendAttempt,
     ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
-        let Step { backend, settings, wait_until } = step;
+        let PreemptStep { backend, settings, wait_until } = step;
         let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
         let mut session = backend.session(caller)?;
         let deadline = call.began + self.settings.timeouts.decision;
