@@ -47,11 +47,12 @@ def generated(sources: list[Path]) -> dict[Path, str]:
 
 def generate() -> None:
     """Writes what differs, and removes what is no longer generated."""
-    sources = [file for root in (CONTRACT, OWN) for file in sorted(root.glob("extender/policy/*/*.proto"))]
-    if not CONTRACT.is_dir():
-        if not TARGET.is_dir():
-            sys.exit(f"{CONTRACT} is missing: build in a checkout of extender-gateway, or from a source distribution")
+    # Only a source distribution has this file. Whatever is beside the folder in which it is unpacked is not read.
+    if (ROOT / "PKG-INFO").is_file() and TARGET.is_dir():
         return
+    if not (CONTRACT / "extender" / "policy").is_dir():
+        sys.exit(f"{CONTRACT} is missing: build in a checkout of extender-gateway, or from a source distribution")
+    sources = [file for root in (CONTRACT, OWN) for file in sorted(root.glob("extender/policy/*/*.proto"))]
     texts = generated(sources)
     for path in TARGET.rglob("*.py*"):
         if "__pycache__" not in path.parts and path.relative_to(TARGET) not in texts:

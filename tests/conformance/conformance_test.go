@@ -86,7 +86,7 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	}
 	server := serve(t, path, line)
 	junit := filepath.Join(t.TempDir(), "junit.xml")
-	options := []string{"--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
+	options := []string{"--strict", "--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
 	if args := b.args(t); args != "" {
 		options = append(options, "--args", args)
 	}

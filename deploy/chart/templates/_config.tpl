@@ -112,7 +112,7 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- define "extender-gateway.backends" -}}
 {{- $backends := list -}}
 {{- range .Values.policies -}}
-{{- /* The fields of a backend; the others are the chart's. Written by make config-record, not by hand. */ -}}
+{{- /* The fields of a backend; the others are the chart's, or unknown: the schema refuses those. Written by make config-record. */ -}}
 {{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
 {{- if not .url -}}
 {{- $it := dict "root" $ "policy" . -}}

@@ -208,7 +208,9 @@ fn services(info: &Info, declared: &Declaration) -> Vec<String> {
     let hooks = declared
         .verbs
         .keys()
-        .any(|&kind| kind >= api::Verb::BeforeFilter)
+        .any(|kind| {
+            matches!(kind, api::Verb::BeforeFilter | api::Verb::BeforeFilterNodes | api::Verb::BeforeScore)
+        })
         .then_some(hook_service_server::SERVICE_NAME);
     table.into_iter().chain(introspection).chain(hooks).map(str::to_owned).collect()
 }

@@ -108,7 +108,6 @@ impl Snapshot {
     }
 
     /// The labels and metrics of each backend.
-    /// The labels and metrics of each backend.
     fn backends(&self) -> impl Iterator<Item = ([(&str, &str); 1], &BackendMetrics)> {
         self.0.iter().map(|(name, metrics)| ([("backend", name.as_str())], &**metrics))
     }

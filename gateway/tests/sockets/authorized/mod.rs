@@ -218,6 +218,33 @@ async fn with_both_either_is_enough() {
 }
 
 #[tokio::test]
+async fn a_change_needs_the_verb_of_its_method() {
+    let rules = [
+        ["reader", "get", "/extender-gateway/debug/overrides"],
+        ["operator", "post", "/extender-gateway/debug/overrides"],
+        ["operator", "put", "/extender-gateway/debug/flags/v"],
+    ];
+    let one = Authorized::start("", &format!("{TLS}, {TOKENS}"), &rules).await;
+    let admin = one.program.admin;
+    for (user, request, status) in [
+        ("reader", "GET /debug/overrides", 200),
+        ("reader", "POST /debug/overrides", 403),
+        ("reader", "PUT /debug/flags/v", 403),
+        ("operator", "GET /debug/overrides", 403),
+        ("reader", "GET /debug/decisions", 403),
+        ("reader", "GET /", 403),
+    ] {
+        let answer = one.ask(admin, (None, Some(&Reviewer::token(user))), request).await;
+        assert_eq!(answer.status, status, "{user} {request}");
+    }
+    for request in ["POST /debug/overrides", "PUT /debug/flags/v"] {
+        // What the page says to an empty body is its own matter.
+        let answer = one.ask(admin, (None, Some(&Reviewer::token("operator"))), request).await;
+        assert!(![401, 403, 503].contains(&answer.status), "{request}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_browser_shows_the_page_with_a_token_as_the_password() {
     let rules =
         [["reader", "get", "/extender-gateway/"], ["reader", "post", "/extender-gateway/debug/overrides"]];

@@ -38,6 +38,7 @@ pub(crate) fn examples(policy: &str, other: &str) -> String {
 Examples:
   extender-policies {policy}
   extender-policies {policy} --name {other} --address 0.0.0.0:9000
+
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error."
     )
 }
