@@ -91,7 +91,7 @@ func InstallReservations(ctx context.Context, client kubernetes.Interface) (*Res
 	if err != nil {
 		return nil, err
 	}
-	if err := r.write(ctx, r.rest.Post().AbsPath(crdsPath), crd, nil); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.write(ctx, r.rest.Post().AbsPath(crdsPath), "application/json", crd); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
 	var last error
@@ -112,23 +112,20 @@ func (r *Reservations) Create(ctx context.Context, reservation Reservation) erro
 	if err != nil {
 		return err
 	}
-	var created Reservation
-	if err := r.write(ctx, r.rest.Post().AbsPath(reservationsPath), text, &created); err != nil || reservation.Status.Phase == "" {
+	if err := r.write(ctx, r.rest.Post().AbsPath(reservationsPath), "application/json", text); err != nil || reservation.Status.Phase == "" {
 		return err
 	}
-	created.Status = reservation.Status
-	if text, err = json.Marshal(created); err != nil {
+	// Whatever the controller has written in between: it may have seen the Reservation already.
+	if text, err = json.Marshal(map[string]any{"status": reservation.Status}); err != nil {
 		return err
 	}
-	return r.write(ctx, r.rest.Put().AbsPath(reservationsPath, reservation.Metadata.Name, "status"), text, nil)
+	status := r.rest.Patch(types.MergePatchType).AbsPath(reservationsPath, reservation.Metadata.Name, "status")
+	return r.write(ctx, status, string(types.MergePatchType), text)
 }
 
-func (r *Reservations) write(ctx context.Context, request *rest.Request, body []byte, answer any) error {
-	text, err := request.Body(body).SetHeader("Content-Type", "application/json").DoRaw(ctx)
-	if err != nil || answer == nil {
-		return err
-	}
-	return json.Unmarshal(text, answer)
+func (r *Reservations) write(ctx context.Context, request *rest.Request, contentType string, body []byte) error {
+	_, err := request.Body(body).SetHeader("Content-Type", contentType).DoRaw(ctx)
+	return err
 }
 
 // List returns all Reservations.
