@@ -76,6 +76,7 @@ impl Rows {
     }
 
     /// Appends a row.
+    #[inline]
     pub fn push(&mut self, row: &[u8]) {
         self.bytes.extend_from_slice(row);
         self.count += 1;
@@ -110,6 +111,7 @@ impl References {
     }
 
     /// Appends a node in the backend's table.
+    #[inline]
     pub fn id(&mut self, id: u32) {
         // `encode_varint` writes byte by byte; nearly all ids have two or three bytes.
         let low = |bits: u32| bits.to_le_bytes()[0];

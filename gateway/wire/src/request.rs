@@ -127,6 +127,7 @@ impl Request {
     }
 
     /// The JSON of a node; `None` if only names were sent.
+    #[inline]
     pub fn object(&self, node: u32) -> Option<&[u8]> {
         match &self.offer {
             Offer::Names => None,

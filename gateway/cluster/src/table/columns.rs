@@ -42,12 +42,14 @@ impl Default for Piece {
     }
 }
 
+#[inline]
 fn place(slot: u32) -> (usize, usize) {
     (slot as usize / PIECE, slot as usize % PIECE)
 }
 
 impl ColumnRows {
     /// The row in a slot.
+    #[inline]
     pub(super) fn row(&self, slot: u32) -> Option<NodeRow<'_>> {
         let (piece, at) = place(slot);
         let piece = self.0.all.get(piece)?;
@@ -177,6 +179,7 @@ impl NodeRows {
     ///
     /// # Panics
     /// There is none.
+    #[inline]
     pub fn row(&self, slot: u32) -> NodeRow<'_> {
         match slot.checked_sub(NOT_KEPT) {
             None => self.column.row(slot).expect("a look-up selects slots with rows"),
@@ -185,11 +188,13 @@ impl NodeRows {
     }
 
     /// The rows in these slots.
+    #[inline]
     pub fn rows<'r>(&'r self, slots: &'r [u32]) -> impl ExactSizeIterator<Item = NodeRow<'r>> + Clone {
         slots.iter().map(|slot| self.row(*slot))
     }
 
     /// All rows, in order.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = NodeRow<'_>> + Clone {
         self.rows(&self.slots)
     }
