@@ -250,6 +250,7 @@ impl<'c> BindCall<'c> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
+        // Nothing is requested of a backend that cannot bind.
         session.info.bind()?;
         attempt.set_requested(1);
         backend.bind(&session, question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs }).await

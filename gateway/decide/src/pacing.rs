@@ -101,3 +101,26 @@ impl RetryPacing {
         self.conditions.lock().forget(self.hasher.hash_one(pod));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use extender_gateway_settings::samples;
+
+    use super::*;
+
+    #[test]
+    fn other_settings_of_a_policy_are_another_generation_and_a_reload_alone_is_none() {
+        let of = |fields: &str| {
+            let config = samples::config(&format!("- {{name: a, url: 'http://a:1', {fields}}}\n"));
+            config.backends.into_iter().map(Arc::new).collect()
+        };
+        let pacing = RetryPacing::new(&Cadences::default());
+        let first = pacing.generation_of(of("filter: {}"));
+        assert_eq!(pacing.generation_of(of("filter: {}")), first);
+        let other = pacing.generation_of(of("filter: {timeout: 5ms}"));
+        let disabled = pacing.generation_of(Vec::new());
+        let again = pacing.generation_of(of("filter: {}"));
+        let different: std::collections::BTreeSet<_> = [first, other, disabled, again].into();
+        assert_eq!(different.len(), 4);
+    }
+}
