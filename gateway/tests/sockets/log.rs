@@ -11,7 +11,7 @@ use crate::support::{
     steady,
     written::Written,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use h2::Reason;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

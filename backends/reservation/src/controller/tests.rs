@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::reservation::{
+use crate::{
     apiserver::{Apiserver, RequestFault},
     cluster::{PodRef, RESERVED},
     placeholder::GATE,
@@ -170,7 +170,7 @@ async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once()
     apiserver.delete_pod("shop/pod");
     let deleted = Instant::now();
     until("the removal", || owners().is_empty()).await;
-    assert!(deleted.elapsed() < queue::PAUSES.first * 3, "{:?}", deleted.elapsed());
+    assert!(deleted.elapsed() < queue::PAUSES.after(0) * 3, "{:?}", deleted.elapsed());
     assert_eq!(status(&apiserver, "one")["phase"], "Available");
 }
 

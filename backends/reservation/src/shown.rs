@@ -65,7 +65,7 @@ mod tests {
     use extender_policy_sdk::testing;
     use serde_json::json;
 
-    use crate::reservation::{
+    use crate::{
         apiserver::Apiserver,
         tests::{Seconds, replica},
     };

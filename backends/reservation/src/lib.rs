@@ -3,7 +3,7 @@
 //! A Reservation is scheduled by kube-scheduler like a pod: the [`controller`] creates a [`placeholder`] pod, and when that
 //! one is to be bound, [`bind`] writes its node and requests into the Reservation's status and deletes it. From then on the
 //! policy tells others that the room is used: a hook holds what is reserved on the node, except for the
-//! reservation that serves the pod of the call, and the gateway takes off what owners use. Whatever filters by usage, such as [`node_resources`](crate::node_resources),
+//! reservation that serves the pod of the call, and the gateway takes off what owners use. Whatever filters by usage, such as the policy node-resources,
 //! then rejects other pods and accepts owners, while nothing runs on the node and kube-scheduler's own filter counts the room
 //! as free. Host ports are kept by a filter, and [`preempt`] keeps owners from being evicted for room that stays reserved.
 //!
@@ -333,5 +333,8 @@ impl Policy for Reservations {
 
 #[cfg(test)]
 mod apiserver;
+#[cfg(test)]
+#[path = "../../policies/src/arbitrary.rs"]
+mod arbitrary;
 #[cfg(test)]
 mod tests;

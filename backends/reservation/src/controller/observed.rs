@@ -11,7 +11,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::watch;
 
 use super::waiting::{MOST_UNSCHEDULED, Unscheduled};
-use crate::reservation::{
+use crate::{
     affinity::Affinity,
     bind,
     cluster::PodRef,
@@ -308,7 +308,7 @@ struct NodeMetadata {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeAnnotations {
-    /// [`RESERVED`](crate::reservation::cluster::RESERVED).
+    /// [`RESERVED`](crate::cluster::RESERVED).
     #[serde(rename = "scheduling.extender-gateway.io/room-reserved")]
     room_reserved: Option<IgnoredAny>,
 }
@@ -347,7 +347,7 @@ struct PodMetadata {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodAnnotations {
-    /// [`ANNOTATION`](crate::reservation::affinity::ANNOTATION).
+    /// [`ANNOTATION`](crate::affinity::ANNOTATION).
     #[serde(rename = "scheduling.extender-gateway.io/reservation-affinity")]
     affinity: Option<String>,
 }
@@ -436,7 +436,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::reservation::cluster::RESERVED;
+    use crate::cluster::RESERVED;
 
     fn pod(change: impl FnOnce(&mut Value)) -> Option<(u64, SeenPod)> {
         let mut pod = json!({

@@ -12,6 +12,7 @@ use std::{
 };
 
 use extender_apiserver::{RequestError, read, send, text::utf8};
+use extender_gateway_pace::backoff::Backoff;
 use http_body_util::BodyExt as _;
 use kube::{
     Client,
@@ -22,8 +23,6 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::backoff::Backoff;
 
 /// The most objects of a page of a list.
 const PAGE: u32 = 100;
@@ -42,7 +41,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(8);
 /// The longest time for a page of a list.
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 /// The pauses after failures.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 
 /// An object that the apiserver told of.
 #[derive(Debug)]
@@ -107,7 +106,7 @@ pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched, pu
             }
             failures = failures.saturating_add(1);
         }
-        sleep(PAUSES.pause(failures)).await;
+        sleep(PAUSES.after(failures)).await;
     }
 }
 
@@ -149,8 +148,8 @@ async fn follow(
                 }
             }
         }
-        if began.elapsed() < PAUSES.first {
-            sleep(PAUSES.first).await;
+        if began.elapsed() < PAUSES.after(0) {
+            sleep(PAUSES.after(0)).await;
         }
     }
 }

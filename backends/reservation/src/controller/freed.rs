@@ -13,7 +13,7 @@ use extender_policy_sdk::Resources;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::reservation::{
+use crate::{
     amounts::{fits, plus},
     cluster::Note,
     object::Reservation,
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::reservation::{
+    use crate::{
         apiserver::Apiserver,
         store::Store,
         tests::{Seconds, available, replica},

@@ -152,7 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::reservation::{
+    use crate::{
         apiserver::Apiserver,
         tests::{Seconds, controlling, replica},
     };

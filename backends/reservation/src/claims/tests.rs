@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::reservation::{
+use crate::{
     apiserver::{Apiserver, RequestFault},
     store::Choice,
     tests::{Seconds, available, client, owner, replica, slow_client},

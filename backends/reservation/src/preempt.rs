@@ -63,7 +63,7 @@ mod tests {
     };
     use serde_json::json;
 
-    use crate::reservation::{
+    use crate::{
         apiserver::Apiserver,
         tests::{Seconds, available, replica},
     };

@@ -526,7 +526,7 @@ mod tests {
             if let Ok(Some(reservation)) = parse(changed.to_string().as_bytes()) {
                 let status = reservation.status_with(&reservation.room, Phase::Available);
                 assert!(parse(reservation.with_status(&status).to_string().as_bytes()).is_ok(), "{changed}");
-                let held = crate::reservation::room::held([&reservation], None, now);
+                let held = crate::room::held([&reservation], None, now);
                 assert!(held.resources.milli_cpu >= 0);
             }
         }

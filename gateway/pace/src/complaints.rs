@@ -17,14 +17,14 @@ const MAX_CAUSES: usize = 100;
 
 /// What was logged lately.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints {
+pub struct Complaints {
     /// By cause: when, and how many were left out since.
     logged: Mutex<HashMap<String, (Instant, u64)>>,
 }
 
 impl Complaints {
     /// Whether to log this cause now, and how many like it were not logged since the last time.
-    pub(crate) fn of(&self, cause: &str, now: Instant) -> Option<u64> {
+    pub fn of(&self, cause: &str, now: Instant) -> Option<u64> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         logged.retain(|_, (at, left_out)| {
             now.duration_since(*at) < if *left_out > 0 { FORGOTTEN_AFTER } else { EVERY }
@@ -44,7 +44,7 @@ impl Complaints {
 }
 
 /// For the end of a line.
-pub(crate) fn more(left_out: u64) -> String {
+pub fn more(left_out: u64) -> String {
     match left_out {
         0 => String::new(),
         more => format!(" (and {more} like it)"),

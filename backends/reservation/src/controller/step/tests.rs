@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::reservation::{
+use crate::{
     controller::waiting::Unscheduled,
     object::parse,
     owners::OwnedAsking,

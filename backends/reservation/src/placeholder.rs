@@ -134,7 +134,7 @@ fn waiting(field: &str, containers: &Value, image: &str) -> Result<Value, String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reservation::object::parse;
+    use crate::object::parse;
 
     fn reservation() -> Reservation {
         let object = json!({"metadata": {"name": "web", "uid": "r-1", "resourceVersion": "7"}, "spec": {}});

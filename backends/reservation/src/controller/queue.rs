@@ -9,17 +9,18 @@ use std::{
     time::Duration,
 };
 
+use extender_gateway_pace::backoff::Backoff;
 use tokio::time::Instant;
 
 use super::step::Action;
-use crate::{backoff::Backoff, reservation::object::Reservation};
+use crate::object::Reservation;
 
 /// Reservations that are worked on at once, and those of them whose namespace has failures.
 pub(super) const AT_ONCE: usize = 8;
 const DOUBTFUL_AT_ONCE: usize = 4;
 
 /// The pauses after failures.
-pub(super) const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(5) };
+pub(super) const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
 /// After a success, the watches have this time to tell of it.
 const REST: Duration = Duration::from_millis(100);
 
@@ -115,7 +116,7 @@ impl Queue {
         self.running.remove(uid);
         let before = self.pauses.get(uid).map_or(0, |pause| pause.failures);
         let failures = if failed.is_some() { before.saturating_add(1) } else { 0 };
-        let pause = if failed.is_some() { PAUSES.pause(before) } else { REST };
+        let pause = if failed.is_some() { PAUSES.after(before) } else { REST };
         let (until, namespace) = (now + pause, work.namespace().to_owned());
         self.pauses
             .insert(uid.clone(), Pause { until, failures, namespace, failed: failed.map(discriminant) });
@@ -127,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::reservation::object::parse;
+    use crate::object::parse;
 
     fn work(uid: &str, namespace: &str) -> Work {
         let object = json!({

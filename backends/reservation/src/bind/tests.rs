@@ -7,7 +7,7 @@ use extender_policy_sdk::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::reservation::{
+use crate::{
     Reservations,
     apiserver::{Apiserver, RequestFault},
     tests::{Seconds, available, controlling, replica, replica_with, slow_client},

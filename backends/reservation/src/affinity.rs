@@ -253,7 +253,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::reservation::object::parse;
+    use crate::object::parse;
 
     fn reservation(labels: &Value, spec: &Value) -> Reservation {
         let mut object = json!({
@@ -374,7 +374,7 @@ mod tests {
         .map(|reservation| reservation.rank());
         assert!(ranks.is_sorted_by(|one, next| one < next), "{ranks:?}");
         let mut over = reservation(&order("1"), &exact);
-        over.status.phase = crate::reservation::room::Phase::Failed;
+        over.status.phase = crate::room::Phase::Failed;
         assert!(over.rank() > ranks[3]);
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::oracle::{Oracle, OracleCluster as State, cpu_of, text};
 use super::*;
-use crate::reservation::{
+use crate::{
     Reservations,
     apiserver::{Apiserver, RequestFault},
     owners::Asking,

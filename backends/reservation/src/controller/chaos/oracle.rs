@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use crate::reservation::apiserver::Apiserver;
+use crate::apiserver::Apiserver;
 
 /// How long a claim may stay whose pod is gone: the time of a claim, that of the Lease, and some pauses.
 const LONGEST_CLAIM: Duration = Duration::from_secs(200);

@@ -13,6 +13,7 @@ mod waiting;
 use std::{sync::Arc, time::Duration};
 
 use extender_apiserver::RequestError;
+use extender_gateway_pace::complaints::{Complaints, more};
 use futures_util::{StreamExt as _, stream, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{
@@ -37,7 +38,6 @@ use super::{
     store::Store,
     watch::{Kind, Pulse, watch},
 };
-use crate::complaints::{Complaints, more};
 
 const PODS: Kind = Kind { path: "/api/v1/pods", plural: "pods" };
 const NODES: Kind = Kind { path: "/api/v1/nodes", plural: "nodes" };

@@ -9,7 +9,7 @@ use super::{
     observed::{Nodes, SeenPod, State},
     waiting::{Waiting, tell_of_owners},
 };
-use crate::reservation::{
+use crate::{
     bind::{UNBOUND_LIMIT, with_room},
     cluster::PodRef,
     object::{NewCondition, Reservation, Status},
@@ -93,7 +93,7 @@ fn is_old(reservation: &Reservation, now: Timestamp) -> bool {
 }
 
 /// The status of a Reservation whose spec, or placeholder, cannot be used.
-pub(in crate::reservation) fn invalid(reservation: &Reservation, why: &str, now: Timestamp) -> Status {
+pub(crate) fn invalid(reservation: &Reservation, why: &str, now: Timestamp) -> Status {
     failed(reservation, "Invalid", why, now)
 }
 

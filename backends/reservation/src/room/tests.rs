@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::*;
-use crate::reservation::{affinity::Admission, amounts::counted, object::Terms, owners::Owners};
+use crate::{affinity::Admission, amounts::counted, object::Terms, owners::Owners};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -193,8 +193,7 @@ fn an_owner_takes_what_is_left_and_the_rest_from_the_node() {
 #[test]
 fn ports_are_kept_from_all_but_the_owner() {
     let ports = |port: u64| {
-        crate::reservation::ports::of_template(&json!({"containers": [{"ports": [{"hostPort": port}]}]}))
-            .unwrap()
+        crate::ports::of_template(&json!({"containers": [{"ports": [{"hostPort": port}]}]})).unwrap()
     };
     let mut all = [reservation("a", 4, "shop", true, 100)];
     all[0].terms.as_mut().unwrap().ports = ports(80);

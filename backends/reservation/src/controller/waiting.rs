@@ -3,7 +3,7 @@
 use extender_policy_sdk::Resources;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::reservation::{
+use crate::{
     amounts,
     object::{AllocatePolicy, NewCondition, Reservation},
     owners::{Asking, OwnedAsking},
