@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -27,9 +28,10 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Ask
 use extender_gateway_record::{CallRecord, HoldUsers, Recorder};
 use extender_gateway_wire::{Offer, Request};
 use extender_otlp::TraceContext;
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
+use super::{Call, CallError, Decider, asker::Asker, call_changes::CallChanges, own_pod::OwnPod};
 
 /// The most that is kept of nodes that calls brought, in bytes.
 const MOST_OFFERED_BYTES: usize = 256 << 20;
@@ -49,7 +51,7 @@ pub(super) struct CallContext<'c> {
     pub(super) recorder: Recorder,
     /// When the decision is due.
     pub(super) deadline: Instant,
-    pub(super) purpose: DecisionPurpose,
+    pub(super) purpose: Purpose,
     tables: &'c ClusterTables,
     /// The nodes' slots in the table that a watch or file fills.
     slots: Option<NodeSlots>,
@@ -245,17 +247,17 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// The same at another session, if it is sent exactly the same.
-    pub(super) fn at(&self, verb: PolicyVerb, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
-        let here = self.session.info.about_nodes(verb).ok()?;
-        let there = session.info.about_nodes(verb).ok()?;
+    /// Whether another session would be sent exactly the same.
+    pub(super) fn fits(&self, verb: PolicyVerb, other: &Session, encoded: &EncodedNodes) -> bool {
         // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
-        let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
-            && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
-            && encoded.left_out != LeftOut::ForOne;
-        let reads_id = there.reads_id;
-        is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })
+        Arc::ptr_eq(&self.session.cache, &other.cache)
+            && encoded.left_out != LeftOut::ForOne
+            && views(verb, &self.session) == views(verb, other)
     }
+}
+
+fn views(verb: PolicyVerb, session: &Session) -> Option<(&PodView, &NodesView)> {
+    session.info.about_nodes(verb).ok().map(|plan| (&plan.pod, &plan.nodes))
 }
 
 /// How a backend can be called, or why it is unavailable.
@@ -270,7 +272,7 @@ impl<'c> CallContext<'c> {
             trace: record.trace,
             recorder: record.recorder.clone(),
             deadline: call.began + decider.settings.timeouts.decision,
-            purpose: decider.settings.purpose,
+            purpose: decider.settings.purpose.of_calls(),
             tables: &decider.settings.tables,
             wait_until: decider.unknown_nodes_deadline(call.began),
             slots: None,
@@ -281,6 +283,15 @@ impl<'c> CallContext<'c> {
             own: OwnPod::find(&decider.settings.tables, call.pod.uid()),
             by_ids: true,
         }
+    }
+
+    /// Asks a backend, which has this time, in this call.
+    pub(super) fn asker<'a>(&self, backend: &'a Backend, verb: PolicyVerb, timeout: Duration) -> Asker<'a>
+    where
+        'c: 'a,
+    {
+        let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
+        Asker { backend, verb, pod: pod.uid(), flow, purpose, timeout, deadline }
     }
 
     pub(super) fn pod(&self, ready: &Ready) -> &Bytes {
@@ -534,7 +545,7 @@ fn different_views<'b>(verb: PolicyVerb, backends: impl Iterator<Item = &'b Back
 
 /// The view of nodes, if it has rows in the table of a source.
 fn view_with_rows(verb: PolicyVerb, session: &Session) -> Option<&NodesView> {
-    let view = &session.info.about_nodes(verb).ok()?.nodes;
+    let (_, view) = views(verb, session)?;
     (view.rows != RowView::Name && view.column.is_some()).then_some(view)
 }
 

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use extender_gateway_backend::{Attempt, Backend, answer_cache::AnswerCache, info::Info, session::Session};
+use extender_gateway_backend::{
+    Attempt, Backend,
+    answer_cache::{AnswerCache, VerbCache},
+    info::Info,
+    session::Session,
+};
 use extender_gateway_contract::{
     answer::{FilterAnswer, Reply},
     question::{Question, ScoresWanted},
@@ -12,7 +17,7 @@ use extender_gateway_core::{
     filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
-use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, Outcome};
 use extender_gateway_settings::{
     ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals,
 };
@@ -22,10 +27,11 @@ use tokio::time::Instant;
 
 use super::{
     Call, CallError, Decider,
-    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
+    ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::{CallContext, EncodedNodes, Readiness},
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
+    purpose::excluded,
 };
 
 /// The reason for a node that is not in the node table.
@@ -310,8 +316,8 @@ fn effective_policy(
     settings: &FilterSettings,
     ready: &Readiness,
 ) -> FailurePolicy {
-    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.about_nodes(PolicyVerb::Filter).ok());
-    let excluded = plan.and_then(|plan| context.purpose.excludes(plan));
+    let ready = ready.as_ref().ok();
+    let excluded = ready.and_then(|ready| excluded(context.purpose, &ready.session.info, PolicyVerb::Filter));
     if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
 }
 
@@ -376,26 +382,17 @@ impl NodeQuestion for FilterQuestion {
         backend.filter(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<u32>> {
-        let cache = &ask.ready.session.cache;
-        let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
-        let rows = &ask.nodes().rows;
-        let answers = verdicts.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && verdicts.answers.take_check();
-        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<u32>> {
+        cache.verdicts.as_ref().map(|verdicts| &verdicts.answers)
     }
 
-    fn read(&self, cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
-        Some(cache.verdicts.as_ref()?.read(&fresh.refusals, count))
+    fn read(&self, cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Vec<Option<u32>> {
+        cache.verdicts.as_ref().map_or_else(Vec::new, |verdicts| verdicts.read(&fresh.refusals, count))
     }
 
-    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
-        let (cache, pod) = (&ask.ready.session.cache, ask.pod());
-        if let Some(verdicts) = &cache.verdicts {
-            verdicts.store(pod, certain.only(read));
-        }
-        if let Some((cached, scores)) = cache.scores.as_ref().zip(fresh.scores.as_ref()) {
-            cached.store(pod, certain.only(scores.iter().copied()));
+    fn store_more(&self, ask: &Ask<'_>, certain: &Certain<'_>, fresh: &FilterAnswer) {
+        if let Some((cached, scores)) = ask.session.cache.scores.as_ref().zip(fresh.scores.as_ref()) {
+            cached.store(ask.pod(), certain.only(scores.iter().copied()));
         }
     }
 
@@ -404,24 +401,10 @@ impl NodeQuestion for FilterQuestion {
         Verdicts { refusals, scores: scores.map(|scores| BackendScores::new(ask, slots, scores)) }
     }
 
-    fn splice(
-        &self,
-        ask: &Ask<'_>,
-        mut known: Vec<u32>,
-        missing: Option<(&[u32], FilterAnswer)>,
-    ) -> Verdicts {
-        let (missing, fresh) = missing.unzip();
-        let missing = missing.unwrap_or_default();
-        // These are known only if this is a check: then the new answer counts.
-        for at in missing {
-            known[*at as usize] = 0;
-        }
-        let verdicts = ask.ready.session.cache.verdicts.as_ref();
-        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.groups(&known));
-        for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
-            refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
-            refusals.push(refusal);
-        }
+    fn splice(&self, ask: &Ask<'_>, known: Vec<u32>, missing: Option<(&[u32], FilterAnswer)>) -> Verdicts {
+        let missing = missing.map(|(missing, fresh)| (missing, fresh.refusals));
+        let verdicts = ask.session.cache.verdicts.as_ref();
+        let refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.spliced(known, missing));
         Verdicts { refusals, scores: None }
     }
 }
