@@ -24,7 +24,10 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Asked};
+use extender_gateway_core::{
+    BackendFailure, FailureKind, PolicyVerb,
+    filter::{Asked, NotSent},
+};
 use extender_gateway_record::{CallRecord, HoldUsers, Recorder};
 use extender_gateway_wire::{Offer, Request};
 use extender_otlp::TraceContext;
@@ -168,7 +171,7 @@ impl EncodedNodes {
     }
 
     /// The unknown nodes that may become known in a moment, ascending.
-    pub(super) fn not_yet_known(&self) -> impl Iterator<Item = u32> {
+    fn not_yet_known(&self) -> impl Iterator<Item = u32> {
         let others = [&self.unreadable, &self.deleted, &self.oversize];
         let is_new = move |node: &u32| others.iter().all(|known| known.binary_search(node).is_err());
         self.unknown.iter().copied().filter(is_new)
@@ -292,6 +295,18 @@ impl<'c> CallContext<'c> {
     {
         let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
         Asker { backend, verb, pod: pod.uid(), flow, purpose, timeout, deadline }
+    }
+
+    /// The nodes that a backend is not sent. Logs those that are too large.
+    pub(super) fn not_sent(&self, backend: &Backend, ready: &Readiness) -> NotSent {
+        let Ok(ready) = ready else { return NotSent::default() };
+        let nodes = self.nodes(ready);
+        if let Some(node) = nodes.oversize.first() {
+            backend.log_oversize(nodes.oversize.len(), self.call.request.names.name(*node));
+        }
+        let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
+        let (unreadable, deleted, oversize) = (unreadable.clone(), deleted.clone(), oversize.clone());
+        NotSent { unknown: nodes.not_yet_known().collect(), unreadable, deleted, oversize }
     }
 
     pub(super) fn pod(&self, ready: &Ready) -> &Bytes {

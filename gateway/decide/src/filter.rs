@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use super::{
     Call, CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant},
-    call_context::{CallContext, EncodedNodes, Readiness},
+    call_context::{CallContext, Readiness},
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
     purpose::excluded,
@@ -118,10 +118,7 @@ impl Decider {
             let seat = seat(context, backend, settings, &ready);
             let (place, timeout) = (record.backends.len(), settings.timeout);
             record.backends.push(BackendOutcome {
-                unknown: seat.unknown.clone(),
-                unreadable: seat.unreadable.clone(),
-                deleted: seat.deleted.clone(),
-                oversize: seat.oversize.clone(),
+                not_sent: seat.not_sent.clone(),
                 ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
             });
             participants.push(Participant { place, backend, timeout, ready });
@@ -323,27 +320,18 @@ fn effective_policy(
 
 /// A backend's place in the fold.
 fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings, ready: &Readiness) -> Seat {
-    let mut seat = Seat {
-        policy: effective_policy(context, settings, ready),
-        turn: Turn::Parallel,
-        preemption: settings.preemption_may_help,
-        unknown: Vec::new(),
-        unreadable: Vec::new(),
-        deleted: Vec::new(),
-        oversize: Vec::new(),
+    let turn = match ready {
+        Ok(ready) => {
+            ready.session.info.about_nodes(PolicyVerb::Filter).map_or(Turn::Parallel, |plan| plan.turn)
+        }
+        Err(_) => Turn::Parallel,
     };
-    let Ok(ready) = ready else { return seat };
-    let nodes = context.nodes(ready);
-    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
-    if let Some(node) = oversize.first() {
-        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
+    Seat {
+        policy: effective_policy(context, settings, ready),
+        turn,
+        preemption: settings.preemption_may_help,
+        not_sent: context.not_sent(backend, ready),
     }
-    seat.turn = ready.session.info.about_nodes(PolicyVerb::Filter).map_or(seat.turn, |plan| plan.turn);
-    seat.unknown = nodes.not_yet_known().collect();
-    seat.unreadable.clone_from(unreadable);
-    seat.deleted.clone_from(deleted);
-    seat.oversize.clone_from(oversize);
-    seat
 }
 
 /// Which of these nodes may the pod not run on?

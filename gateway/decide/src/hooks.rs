@@ -19,7 +19,7 @@ use super::{
     CallError, Decider,
     ask::{Ask, NodeQuestion, Participant},
     asker::Tries,
-    call_context::{CallContext, EncodedNodes, Ready},
+    call_context::CallContext,
 };
 
 impl Decider {
@@ -76,9 +76,8 @@ impl Decider {
         for backend in self.with_hook(context, verb) {
             let place = begin(backend, verb, record);
             let ready = context.ready(verb, backend).await?;
-            if let Ok(ready) = &ready {
-                record_left_out(backend, context, ready, &mut record.backends[place]);
-            }
+            // They stay as they are.
+            record.backends[place].not_sent = context.not_sent(backend, &ready);
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let participant = Participant { place, backend, timeout, ready };
             let changes = participant.ask(&HookQuestion { verb }, context, &Asked::All).await;
@@ -132,19 +131,6 @@ impl Decider {
         attempt.finish(&changes);
         changes
     }
-}
-
-/// Records which nodes the hook is not told of. They stay as they are.
-fn record_left_out(backend: &Backend, context: &CallContext<'_>, ready: &Ready, part: &mut BackendOutcome) {
-    let nodes = context.nodes(ready);
-    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
-    if let Some(node) = oversize.first() {
-        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
-    }
-    part.unknown.extend(nodes.not_yet_known());
-    part.unreadable.clone_from(unreadable);
-    part.deleted.clone_from(deleted);
-    part.oversize.clone_from(oversize);
 }
 
 /// Adds a hook's part to the record.

@@ -102,10 +102,8 @@ impl Decider {
             |failure| (EncodedVictims::default(), Err(failure)),
             |(encoded, kept)| (encoded, Ok(kept)),
         );
-        let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
-        let part = &mut record.backends[at];
-        (part.unknown, part.unreadable) = (encoded.unknown, encoded.unreadable);
-        (part.deleted, part.oversize) = (encoded.deleted, encoded.oversize);
+        let unknown = u32::try_from(encoded.not_sent.unknown.len()).unwrap_or(u32::MAX);
+        record.backends[at].not_sent = encoded.not_sent;
         let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, node, uid);
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
