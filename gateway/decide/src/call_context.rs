@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,13 +24,17 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Asked};
+use extender_gateway_core::{
+    BackendFailure, FailureKind, PolicyVerb,
+    filter::{Asked, NotSent},
+};
 use extender_gateway_record::{CallRecord, HoldUsers, Recorder};
 use extender_gateway_wire::{Offer, Request};
 use extender_otlp::TraceContext;
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
+use super::{Call, CallError, Decider, asker::Asker, call_changes::CallChanges, own_pod::OwnPod};
 
 /// The most that is kept of nodes that calls brought, in bytes.
 const MOST_OFFERED_BYTES: usize = 256 << 20;
@@ -49,7 +54,7 @@ pub(super) struct CallContext<'c> {
     pub(super) recorder: Recorder,
     /// When the decision is due.
     pub(super) deadline: Instant,
-    pub(super) purpose: DecisionPurpose,
+    pub(super) purpose: Purpose,
     tables: &'c ClusterTables,
     /// The nodes' slots in the table that a watch or file fills.
     slots: Option<NodeSlots>,
@@ -166,7 +171,7 @@ impl EncodedNodes {
     }
 
     /// The unknown nodes that may become known in a moment, ascending.
-    pub(super) fn not_yet_known(&self) -> impl Iterator<Item = u32> {
+    fn not_yet_known(&self) -> impl Iterator<Item = u32> {
         let others = [&self.unreadable, &self.deleted, &self.oversize];
         let is_new = move |node: &u32| others.iter().all(|known| known.binary_search(node).is_err());
         self.unknown.iter().copied().filter(is_new)
@@ -245,17 +250,17 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// The same at another session, if it is sent exactly the same.
-    pub(super) fn at(&self, verb: PolicyVerb, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
-        let here = self.session.info.about_nodes(verb).ok()?;
-        let there = session.info.about_nodes(verb).ok()?;
+    /// Whether another session would be sent exactly the same.
+    pub(super) fn fits(&self, verb: PolicyVerb, other: &Session, encoded: &EncodedNodes) -> bool {
         // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
-        let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
-            && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
-            && encoded.left_out != LeftOut::ForOne;
-        let reads_id = there.reads_id;
-        is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })
+        Arc::ptr_eq(&self.session.cache, &other.cache)
+            && encoded.left_out != LeftOut::ForOne
+            && views(verb, &self.session) == views(verb, other)
     }
+}
+
+fn views(verb: PolicyVerb, session: &Session) -> Option<(&PodView, &NodesView)> {
+    session.info.about_nodes(verb).ok().map(|plan| (&plan.pod, &plan.nodes))
 }
 
 /// How a backend can be called, or why it is unavailable.
@@ -270,7 +275,7 @@ impl<'c> CallContext<'c> {
             trace: record.trace,
             recorder: record.recorder.clone(),
             deadline: call.began + decider.settings.timeouts.decision,
-            purpose: decider.settings.purpose,
+            purpose: decider.settings.purpose.of_calls(),
             tables: &decider.settings.tables,
             wait_until: decider.unknown_nodes_deadline(call.began),
             slots: None,
@@ -281,6 +286,27 @@ impl<'c> CallContext<'c> {
             own: OwnPod::find(&decider.settings.tables, call.pod.uid()),
             by_ids: true,
         }
+    }
+
+    /// Asks a backend, which has this time, in this call.
+    pub(super) fn asker<'a>(&self, backend: &'a Backend, verb: PolicyVerb, timeout: Duration) -> Asker<'a>
+    where
+        'c: 'a,
+    {
+        let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
+        Asker { backend, verb, pod: pod.uid(), flow, purpose, timeout, deadline }
+    }
+
+    /// The nodes that a backend is not sent. Logs those that are too large.
+    pub(super) fn not_sent(&self, backend: &Backend, ready: &Readiness) -> NotSent {
+        let Ok(ready) = ready else { return NotSent::default() };
+        let nodes = self.nodes(ready);
+        if let Some(node) = nodes.oversize.first() {
+            backend.log_oversize(nodes.oversize.len(), self.call.request.names.name(*node));
+        }
+        let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
+        let (unreadable, deleted, oversize) = (unreadable.clone(), deleted.clone(), oversize.clone());
+        NotSent { unknown: nodes.not_yet_known().collect(), unreadable, deleted, oversize }
     }
 
     pub(super) fn pod(&self, ready: &Ready) -> &Bytes {
@@ -534,7 +560,7 @@ fn different_views<'b>(verb: PolicyVerb, backends: impl Iterator<Item = &'b Back
 
 /// The view of nodes, if it has rows in the table of a source.
 fn view_with_rows(verb: PolicyVerb, session: &Session) -> Option<&NodesView> {
-    let view = &session.info.about_nodes(verb).ok()?.nodes;
+    let (_, view) = views(verb, session)?;
     (view.rows != RowView::Name && view.column.is_some()).then_some(view)
 }
 

@@ -6,6 +6,7 @@
 //! shadow mode are called in separate tasks, after the decision.
 
 mod ask;
+mod asker;
 mod bind;
 mod call_changes;
 mod call_context;

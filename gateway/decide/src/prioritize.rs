@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_backend::{
     Attempt, Backend,
-    answer_cache::{AnswerCache, Answers},
+    answer_cache::{AnswerCache, Answers, VerbCache},
     info::ScorePlan,
     session::Session,
 };
@@ -20,7 +20,7 @@ use extender_gateway_core::{
     filter::Asked,
     score::{self, Ballot},
 };
-use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::Mode;
 use foldhash::{HashMap, HashMapExt};
 use futures_util::future::join_all;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use super::{
     Call, CallError, Decider,
-    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
+    ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::CallContext,
 };
 
@@ -164,27 +164,17 @@ impl NodeQuestion for ScoreQuestion<'_> {
         backend.score(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<i32>> {
-        let (session, pod, rows) = (&ask.ready.session, ask.pod(), &ask.nodes().rows);
-        let cache = &session.cache;
-        if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
-            let answers = scores.recall(pod, slots.iter().map(|slot| rows.key(*slot)));
-            let check = answers.are_some_known() && scores.take_check();
-            return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
-        }
-        let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;
-        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows, slots), check: false })
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<i32>> {
+        cache.scores.as_ref()
     }
 
-    fn read(&self, cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
-        cache.scores.as_ref()?;
-        Some(fresh.iter().copied().map(Some).collect())
+    fn prefetched(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Answers<i32>> {
+        let scores = self.prefetched.iter().find(|scores| scores.are_of(ask.session, ask.pod()))?;
+        Some(scores.recall(&ask.nodes().rows, slots))
     }
 
-    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
-        if let Some(scores) = &ask.ready.session.cache.scores {
-            scores.store(ask.pod(), certain.only(fresh.iter().copied()));
-        }
+    fn read(&self, _: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Vec<Option<i32>> {
+        fresh.iter().copied().map(Some).collect()
     }
 
     fn accept(&self, _: &Ask<'_>, _: &[u32], fresh: Vec<i32>) -> Vec<i32> {
@@ -240,13 +230,7 @@ impl BackendScores {
         let rows = &ask.nodes().rows;
         let kept = if slots.len() == rows.len() { Arc::clone(rows.slots()) } else { slots.into() };
         let versions = Certain::of(ask, slots).versions();
-        Self {
-            session: Arc::downgrade(&ask.ready.session),
-            pod: ask.pod().clone(),
-            slots: kept,
-            versions,
-            scores,
-        }
+        Self { session: Arc::downgrade(ask.session), pod: ask.pod().clone(), slots: kept, versions, scores }
     }
 
     fn bytes(&self) -> usize {

@@ -142,9 +142,8 @@ impl Decider {
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
     /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
-        let side_effects = backend.any_session().is_ok_and(|session| {
-            session.info.about_nodes(PolicyVerb::Filter).is_ok_and(|plan| plan.side_effects)
-        });
+        let side_effects =
+            backend.any_session().is_ok_and(|session| session.info.has_side_effects(PolicyVerb::Filter));
         self.settings.tables.table.is_some() && backend.may_depend_on_pods() && !side_effects
     }
 

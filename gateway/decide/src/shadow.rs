@@ -163,7 +163,7 @@ async fn prepare(
     // Nodes that cannot be parsed cannot be encoded for a backend.
     let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
     let ready = ready?;
-    if ready.session.info.about_nodes(verb).is_ok_and(|plan| plan.side_effects) {
+    if ready.session.info.has_side_effects(verb) {
         return Ok(None);
     }
     let encoded = context.nodes(&ready);

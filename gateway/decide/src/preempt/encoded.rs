@@ -8,7 +8,7 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field, pod_message},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Candidate};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::NotSent, preempt::Candidate};
 use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 use tokio::time::Instant;
@@ -29,14 +29,8 @@ pub(super) struct EncodedVictims {
     pub(super) nodes: Option<NodesField>,
     /// Their victims.
     pub(super) messages: Vec<api::Candidate>,
-    /// The nodes of candidates that are left out because the gateway does not know them yet.
-    pub(super) unknown: Vec<u32>,
-    /// The nodes of candidates that are left out because the gateway cannot read them.
-    pub(super) unreadable: Vec<u32>,
-    /// The nodes of candidates that are left out because they were deleted.
-    pub(super) deleted: Vec<u32>,
-    /// The nodes of candidates that are left out because they are too large for a request.
-    pub(super) oversize: Vec<u32>,
+    /// The nodes of candidates that are left out.
+    pub(super) not_sent: NotSent,
 }
 
 /// The row of a candidate's node, or why there is none.
@@ -79,10 +73,10 @@ impl Decider {
                     encoded.candidates.push(candidate.clone());
                     continue;
                 }
-                CandidateRow::Row(_) => &mut encoded.oversize,
-                CandidateRow::Unknown => &mut encoded.unknown,
-                CandidateRow::Unreadable => &mut encoded.unreadable,
-                CandidateRow::Deleted => &mut encoded.deleted,
+                CandidateRow::Row(_) => &mut encoded.not_sent.oversize,
+                CandidateRow::Unknown => &mut encoded.not_sent.unknown,
+                CandidateRow::Unreadable => &mut encoded.not_sent.unreadable,
+                CandidateRow::Deleted => &mut encoded.not_sent.deleted,
             };
             why.push(candidate.node);
         }
