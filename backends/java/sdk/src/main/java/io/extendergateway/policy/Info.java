@@ -60,10 +60,8 @@ public final class Info {
   }
 
   /**
-   * A policy that serves nothing yet.
-   *
-   * @param name what the policy calls itself, such as "label-rules": 1 to 63 bytes
-   * @param version the version of the program: 1 to 64 bytes
+   * A policy that serves nothing yet, of a name such as "label-rules" (1 to 63 bytes) and a version
+   * of the program (1 to 64 bytes).
    */
   public static Info of(String name, String version) {
     return new Info(
@@ -87,23 +85,12 @@ public final class Info {
     return with(copy -> copy.rejectedConfiguration = Objects.requireNonNull(why, "why"));
   }
 
-  /**
-   * The policy rejects nodes.
-   *
-   * @param verb how it is called
-   * @return the info with the verb
-   */
+  /** The policy rejects nodes. */
   public Info filters(Verb verb) {
     return with(copy -> copy.filter = Objects.requireNonNull(verb, "verb"));
   }
 
-  /**
-   * The policy scores nodes.
-   *
-   * @param verb how it is called
-   * @param on the scale of its scores
-   * @return the info with the verb
-   */
+  /** The policy scores nodes. */
   public Info scores(Verb verb, Scale on) {
     return with(
         copy -> {
@@ -116,19 +103,12 @@ public final class Info {
    * The policy decides which pods may be evicted to make room. Not a {@linkplain Verb#pure pure}
    * verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches
    * them; {@link View#NAME} is enough for a policy that looks at pods.
-   *
-   * @param verb how it is called
-   * @return the info with the verb
    */
   public Info preempts(Verb verb) {
     return with(copy -> copy.preempt = Objects.requireNonNull(verb, "verb"));
   }
 
-  /**
-   * The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}.
-   *
-   * @return the info with the verb
-   */
+  /** The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}. */
   public Info binds() {
     return with(copy -> copy.bind = Verb.bind());
   }
@@ -136,8 +116,6 @@ public final class Info {
   /**
    * The policy binds pods and reads this of them, besides namespace, name, UID and node, which
    * {@link BindAsk} has in any case. Nothing is read of nodes.
-   *
-   * @return the info with the verb
    */
   public Info binds(Reads reads) {
     return with(copy -> copy.bind = Verb.bind().reads(reads));
@@ -147,9 +125,6 @@ public final class Info {
    * The policy changes the pod before nodes are filtered for it. The changes are for one call of
    * kube-scheduler and the backends that are asked in it: kube-scheduler does not see them. The
    * operator's configuration says in which order the hooks of several backends are called.
-   *
-   * @param hook what it changes, parts of the pod, and how it is called
-   * @return the info with the hook
    */
   public Info beforeFilter(Hook hook) {
     return with(copy -> copy.beforeFilter = Objects.requireNonNull(hook, "hook"));
@@ -157,9 +132,6 @@ public final class Info {
 
   /**
    * The policy changes nodes before they are filtered, after {@link #beforeFilter} of all backends.
-   *
-   * @param hook what it changes, parts of nodes, and how it is called
-   * @return the info with the hook
    */
   public Info beforeFilterNodes(Hook hook) {
     return with(copy -> copy.beforeFilterNodes = Objects.requireNonNull(hook, "hook"));
@@ -168,9 +140,6 @@ public final class Info {
   /**
    * The policy changes the pod and nodes before the nodes are scored. It is told about them as
    * kube-scheduler sent them: nothing is left of the changes for filter.
-   *
-   * @param hook what it changes, and how it is called
-   * @return the info with the hook
    */
   public Info beforeScore(Hook hook) {
     return with(copy -> copy.beforeScore = Objects.requireNonNull(hook, "hook"));
@@ -194,8 +163,6 @@ public final class Info {
   /**
    * Nodes come with each call in full. Without this, a policy that wants facts holds them and
    * receives only changes.
-   *
-   * @return the info without the table
    */
   public Info withoutNodeTable() {
     return with(copy -> copy.keepsTable = false);
@@ -213,8 +180,6 @@ public final class Info {
    * @param path segments of letters, digits and {@code -._~}, or parameters such as {@code :name},
    *     each after a slash; at most 256 bytes
    * @param description what it shows, for people, in one line; at most 256 bytes, may be ""
-   * @param introspection from a request to the value
-   * @return the info with the path
    */
   public Info shows(String path, String description, Introspection introspection) {
     ShownPath shown = new ShownPath(path, description, introspection);

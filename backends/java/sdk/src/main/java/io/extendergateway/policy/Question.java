@@ -10,7 +10,6 @@ import java.util.List;
  * A request that can be answered, or the reason why its nodes cannot be read.
  *
  * @param prepared the policy that is asked
- * @param terms what it declares about the verb
  * @param nodes the nodes of the request; none if it is about the pod alone
  * @param miss why the nodes cannot be read; {@code null} if they can
  */

@@ -61,20 +61,10 @@ public final class Rehearsal {
     }
   }
 
-  /**
-   * A node and the pods on it.
-   *
-   * @param row its name, all its facts, and its JSON
-   */
+  /** A node and the pods on it. */
   public record InCluster(NodeRow row, List<Running> pods) {}
 
-  /**
-   * Equal pods on a node.
-   *
-   * @param pod one of them
-   * @param pods how many
-   * @param terminating how many of them are being deleted
-   */
+  /** Equal pods on a node. */
   public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
 
   /** For this backend. */
@@ -87,11 +77,7 @@ public final class Rehearsal {
     return Backend.readingEverything(policy);
   }
 
-  /**
-   * The policy that the backend has for these args, for all calls.
-   *
-   * @param args the operator's args, JSON
-   */
+  /** The policy that the backend has for these args, for all calls. */
   public static Backend withArgs(Backend backend, String args) {
     return answered(() -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
   }
@@ -101,11 +87,7 @@ public final class Rehearsal {
     return answered(() -> answer.info(GetInfoRequest.getDefaultInstance()));
   }
 
-  /**
-   * The answer to Filter.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to Filter. */
   public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
@@ -114,11 +96,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to Score.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to Score. */
   public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
@@ -127,11 +105,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to Preempt.
-   *
-   * @param candidates one for each node
-   */
+  /** The answer to Preempt. */
   public PreemptResponse preempt(
       io.extendergateway.policy.v1alpha1.Pod pod,
       List<InCluster> nodes,
@@ -145,11 +119,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to Bind, which is waited for.
-   *
-   * @param request the request without its call, with the pod in full
-   */
+  /** The answer to Bind, which is waited for. */
   public BindResponse bind(BindRequest request) {
     return answered(
         () -> {
@@ -174,11 +144,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to BeforeFilterNodes.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to BeforeFilterNodes. */
   public List<NodeChange> beforeFilterNodes(
       io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
@@ -190,12 +156,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to BeforeScore.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   * @return the change of the pod, and one for each node
-   */
+  /** The answer to BeforeScore. */
   public Changes beforeScore(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
