@@ -1,6 +1,9 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.Declaration.Kind;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -20,18 +23,14 @@ public final class Info {
   final String version;
   String revision;
   String rejectedConfiguration = "";
-  Verb filter;
-  Verb score;
   Scale scale;
-  Verb preempt;
-  Verb bind;
-  Hook beforeFilter;
-  Hook beforeFilterNodes;
-  Hook beforeScore;
   List<String> annotations = List.of();
   boolean wantsRawPod;
   boolean keepsTable = true;
   List<ShownPath> paths = List.of();
+
+  /** What is served: a verb is a hook that changes nothing. */
+  final Map<Kind, Hook> served = new EnumMap<>(Kind.class);
 
   private Info(String name, String version) {
     this.name = name;
@@ -43,20 +42,22 @@ public final class Info {
     Info copy = new Info(name, version);
     copy.revision = revision;
     copy.rejectedConfiguration = rejectedConfiguration;
-    copy.filter = filter;
-    copy.score = score;
     copy.scale = scale;
-    copy.preempt = preempt;
-    copy.bind = bind;
-    copy.beforeFilter = beforeFilter;
-    copy.beforeFilterNodes = beforeFilterNodes;
-    copy.beforeScore = beforeScore;
+    copy.served.putAll(served);
     copy.annotations = annotations;
     copy.wantsRawPod = wantsRawPod;
     copy.keepsTable = keepsTable;
     copy.paths = paths;
     change.accept(copy);
     return copy;
+  }
+
+  private Info with(Kind kind, Verb verb) {
+    return with(kind, Hook.unchanging(Objects.requireNonNull(verb, "verb")));
+  }
+
+  private Info with(Kind kind, Hook hook) {
+    return with(copy -> copy.served.put(kind, Objects.requireNonNull(hook, "hook")));
   }
 
   /**
@@ -87,16 +88,12 @@ public final class Info {
 
   /** The policy rejects nodes. */
   public Info filters(Verb verb) {
-    return with(copy -> copy.filter = Objects.requireNonNull(verb, "verb"));
+    return with(Kind.FILTER, verb);
   }
 
   /** The policy scores nodes. */
   public Info scores(Verb verb, Scale on) {
-    return with(
-        copy -> {
-          copy.score = Objects.requireNonNull(verb, "verb");
-          copy.scale = Objects.requireNonNull(on, "scale");
-        });
+    return with(copy -> copy.scale = Objects.requireNonNull(on, "scale")).with(Kind.SCORE, verb);
   }
 
   /**
@@ -105,12 +102,12 @@ public final class Info {
    * them; {@link View#NAME} is enough for a policy that looks at pods.
    */
   public Info preempts(Verb verb) {
-    return with(copy -> copy.preempt = Objects.requireNonNull(verb, "verb"));
+    return with(Kind.PREEMPT, verb);
   }
 
   /** The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}. */
   public Info binds() {
-    return with(copy -> copy.bind = Verb.bind());
+    return with(Kind.BIND, Verb.bind());
   }
 
   /**
@@ -118,7 +115,7 @@ public final class Info {
    * {@link BindAsk} has in any case. Nothing is read of nodes.
    */
   public Info binds(Reads reads) {
-    return with(copy -> copy.bind = Verb.bind().reads(reads));
+    return with(Kind.BIND, Verb.bind().reads(reads));
   }
 
   /**
@@ -127,14 +124,14 @@ public final class Info {
    * operator's configuration says in which order the hooks of several backends are called.
    */
   public Info beforeFilter(Hook hook) {
-    return with(copy -> copy.beforeFilter = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_FILTER, hook);
   }
 
   /**
    * The policy changes nodes before they are filtered, after {@link #beforeFilter} of all backends.
    */
   public Info beforeFilterNodes(Hook hook) {
-    return with(copy -> copy.beforeFilterNodes = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_FILTER_NODES, hook);
   }
 
   /**
@@ -142,7 +139,7 @@ public final class Info {
    * kube-scheduler sent them: nothing is left of the changes for filter.
    */
   public Info beforeScore(Hook hook) {
-    return with(copy -> copy.beforeScore = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_SCORE, hook);
   }
 
   /**
@@ -190,28 +187,8 @@ public final class Info {
     return Stream.concat(some.stream(), more.stream()).toList();
   }
 
-  /** Whether there is neither a verb nor a hook. */
-  boolean declaresNothing() {
-    return filter == null && score == null && preempt == null && bind == null && !hasHooks();
-  }
-
-  /** Whether there is a hook. */
-  boolean hasHooks() {
-    return beforeFilter != null || beforeFilterNodes != null || beforeScore != null;
-  }
-
   /** The same without declarations of what is read: everything is sent. */
   Info readingEverything() {
-    return with(
-        copy -> {
-          copy.filter = filter == null ? null : filter.readingEverything();
-          copy.score = score == null ? null : score.readingEverything();
-          copy.preempt = preempt == null ? null : preempt.readingEverything();
-          copy.bind = bind == null ? null : bind.readingEverything();
-          copy.beforeFilter = beforeFilter == null ? null : beforeFilter.readingEverything();
-          copy.beforeFilterNodes =
-              beforeFilterNodes == null ? null : beforeFilterNodes.readingEverything();
-          copy.beforeScore = beforeScore == null ? null : beforeScore.readingEverything();
-        });
+    return with(copy -> copy.served.replaceAll((kind, hook) -> hook.readingEverything()));
   }
 }

@@ -1,5 +1,7 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
+import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
 import io.grpc.Codec;
 import io.grpc.DecompressorRegistry;
@@ -168,10 +170,10 @@ public final class PolicyServer implements AutoCloseable {
         .keepAliveTimeout(KEEPALIVE_TIMEOUT.toSeconds(), TimeUnit.SECONDS)
         .permitKeepAliveTime(1, TimeUnit.SECONDS)
         .permitKeepAliveWithoutCalls(true)
-        .addService(service.policyService())
+        .addService(service.unary(PolicyServiceGrpc.getServiceDescriptor()))
         .addService(service.tableService())
-        .addService(service.introspectionService())
-        .addService(service.hookService())
+        .addService(service.unary(IntrospectionServiceGrpc.getServiceDescriptor()))
+        .addService(service.unary(HookServiceGrpc.getServiceDescriptor()))
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())
