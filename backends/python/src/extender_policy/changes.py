@@ -64,7 +64,14 @@ class _Change(Generic[M]):
     _PARTS: ClassVar[Mapping[str, ChangedPart]] = {}
     """The parts that the fields of the message change."""
 
+    _MESSAGE: ClassVar[type[Any]]
     _message: M
+
+    def __init__(self, reason: str = "") -> None:
+        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
+        if not isinstance(reason, str):
+            raise TypeError(f"the reason is {reason!r}; expected a text")
+        self._message = self._MESSAGE(reason=cut(reason, MAX_REASON_BYTES))
 
     @classmethod
     def _of(cls: type[C], message: Message) -> C:
@@ -76,6 +83,12 @@ class _Change(Generic[M]):
 
     def _copy(self: C) -> C:
         return self._of(self._message)
+
+    def _with(self: C, **added: Any) -> C:
+        """With these entries of lists and maps."""
+        changed = self._copy()
+        changed._message.MergeFrom(type(self._message)(**added))
+        return changed
 
     @property
     def parts(self) -> frozenset[ChangedPart]:
@@ -122,33 +135,23 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         "add_requests": ChangedPart.POD_REQUESTS,
     }
 
-    def __init__(self, reason: str = "") -> None:
-        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
-        self._message = hooks_pb2.PodChange(reason=_reason(reason))
+    _MESSAGE = hooks_pb2.PodChange
 
     def set_label(self, key: str, value: str) -> PodChange:
         """Adds or replaces a label."""
-        changed = self._copy()
-        changed._message.set_labels[key] = value
-        return changed
+        return self._with(set_labels={key: value})
 
     def remove_label(self, key: str) -> PodChange:
         """Removes a label, if the pod has it."""
-        changed = self._copy()
-        changed._message.remove_labels.append(key)
-        return changed
+        return self._with(remove_labels=[key])
 
     def set_node_selector(self, key: str, value: str) -> PodChange:
         """Adds or replaces an entry of the node selector."""
-        changed = self._copy()
-        changed._message.set_node_selector[key] = value
-        return changed
+        return self._with(set_node_selector={key: value})
 
     def remove_node_selector(self, key: str) -> PodChange:
         """Removes an entry of the node selector, if the pod has it."""
-        changed = self._copy()
-        changed._message.remove_node_selector.append(key)
-        return changed
+        return self._with(remove_node_selector=[key])
 
     def set_node_affinity(self, affinity: NodeAffinity) -> PodChange:
         """Replaces the node affinity. At most 1,024 terms, requirements and values, and 64 KiB."""
@@ -173,16 +176,12 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         """
         given = given_toleration("add_toleration", toleration, fields)
         check_toleration("add_toleration", given)
-        changed = self._copy()
-        changed._message.add_tolerations.add(**given._asdict())
-        return changed
+        return self._with(add_tolerations=[given._asdict()])
 
     def remove_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
         """Removes the tolerations that are equal to this one, or to one with these fields, in all fields."""
         given = given_toleration("remove_toleration", toleration, fields)
-        changed = self._copy()
-        changed._message.remove_tolerations.add(**given._asdict())
-        return changed
+        return self._with(remove_tolerations=[given._asdict()])
 
     def add_requests(self, **amounts: Any) -> PodChange:
         """Adds to the requests, and CPU and memory to the nonzero requests; the amounts are those of `Resources`.
@@ -216,35 +215,25 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
         "holds": ChangedPart.NODE_USAGE,
     }
 
-    def __init__(self, reason: str = "") -> None:
-        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
-        self._message = hooks_pb2.NodeChange(reason=_reason(reason))
+    _MESSAGE = hooks_pb2.NodeChange
 
     def set_label(self, key: str, value: str) -> NodeChange:
         """Adds or replaces a label."""
-        changed = self._copy()
-        changed._message.set_labels[key] = value
-        return changed
+        return self._with(set_labels={key: value})
 
     def remove_label(self, key: str) -> NodeChange:
         """Removes a label, if the node has it."""
-        changed = self._copy()
-        changed._message.remove_labels.append(key)
-        return changed
+        return self._with(remove_labels=[key])
 
     def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
         """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
         if effect not in EFFECTS:
             raise ValueError(f"add_taint has the effect {quoted(str(effect))}; expected one of {', '.join(EFFECTS)}")
-        changed = self._copy()
-        changed._message.add_taints.add(key=key, value=value, effect=effect)
-        return changed
+        return self._with(add_taints=[{"key": key, "value": value, "effect": effect}])
 
     def remove_taint(self, key: str, value: str = "", effect: str = "") -> NodeChange:
         """Removes the taints with this key and, unless they are empty, this value and this effect."""
-        changed = self._copy()
-        changed._message.remove_taints.add(key=key, value=value, effect=effect)
-        return changed
+        return self._with(remove_taints=[{"key": key, "value": value, "effect": effect}])
 
     def add_allocatable(self, **amounts: Any) -> NodeChange:
         """Adds to allocatable of a node that reports it; the amounts are those of `Resources`.
@@ -289,12 +278,6 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 def _user(user: str | HoldUser) -> hooks_pb2.HoldUser:
     uid, at_most = user if isinstance(user, HoldUser) else (user, None)
     return hooks_pb2.HoldUser(uid=uid, at_most=None if at_most is None else resources_message(at_most))
-
-
-def _reason(reason: str) -> str:
-    if not isinstance(reason, str):
-        raise TypeError(f"the reason is {reason!r}; expected a text")
-    return cut(reason, MAX_REASON_BYTES)
 
 
 def _add(total: resources_pb2.Resources, amounts: Resources) -> None:

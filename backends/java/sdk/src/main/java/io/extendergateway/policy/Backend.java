@@ -57,7 +57,6 @@ public abstract class Backend {
    *
    * @param type the class of the args, a record; see {@link Args#as}
    * @param build makes the policy; an {@link ArgsException} rejects the args
-   * @param <A> the type of the args
    */
   public static <A> Backend configured(Class<A> type, Function<? super A, ? extends Policy> build) {
     return configured(args -> build.apply(args.as(type)));
@@ -71,8 +70,6 @@ public abstract class Backend {
   /**
    * A policy that takes no args and is replaced while running, such as one made from a rule file.
    *
-   * @param policy the first version
-   * @return the backend, which also replaces the policy
    * @throws DeclarationException if its {@link Info} declares no verb
    */
   public static Replaceable replaceable(Policy policy) {
@@ -220,7 +217,6 @@ public abstract class Backend {
      * From now on this policy answers. A declaration that the gateway rejects replaces the old one,
      * too: check it with policy-conformance before.
      *
-     * @param policy the new version
      * @throws DeclarationException if its {@link Info} declares no verb; the old one stays
      */
     public void replace(Policy policy) {

@@ -17,20 +17,12 @@ public final class TestNode {
   private final NodeRow.Builder row = NodeRow.newBuilder();
   private final List<Running> pods = new ArrayList<>();
 
-  /**
-   * A node without labels.
-   *
-   * @param name metadata.name
-   */
+  /** A node without labels. */
   public TestNode(String name) {
     row.setName(name).setFacts(NodeFacts.getDefaultInstance());
   }
 
-  /**
-   * A node with these facts.
-   *
-   * @param name metadata.name
-   */
+  /** A node with these facts. */
   public static TestNode of(String name, NodeFacts facts) {
     TestNode node = new TestNode(name);
     node.row.setFacts(facts);
@@ -49,11 +41,7 @@ public final class TestNode {
     return this;
   }
 
-  /**
-   * With a taint.
-   *
-   * @param effect "NoSchedule", "PreferNoSchedule" or "NoExecute"
-   */
+  /** With a taint of the effect "NoSchedule", "PreferNoSchedule" or "NoExecute". */
   public TestNode taint(String key, String value, String effect) {
     facts().addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect));
     return this;
@@ -65,23 +53,15 @@ public final class TestNode {
     return this;
   }
 
-  /**
-   * With a condition.
-   *
-   * @param type such as "Ready"
-   * @param status "True", "False" or "Unknown"
-   */
+  /** With a condition such as "Ready" of the status "True", "False" or "Unknown". */
   public TestNode condition(String type, String status) {
     facts().putConditions(type, status);
     return this;
   }
 
   /**
-   * With this status.allocatable. Sums of requests contain the extended resources that the node
-   * reports.
-   *
-   * @param milliCpu thousandths of a CPU
-   * @param memory bytes
+   * With this status.allocatable, in thousandths of a CPU and bytes. Sums of requests contain the
+   * extended resources that the node reports.
    */
   public TestNode allocatable(long milliCpu, long memory) {
     return allocatable(Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).build());
@@ -109,9 +89,6 @@ public final class TestNode {
    * With this many pods like this one on it, besides those that are there already. A verb that
    * counts pods gets the counts that the gateway would send for a cluster of the nodes of the call;
    * the {@linkplain #usage usage} stays as it is.
-   *
-   * @param pod one of them
-   * @param number how many
    */
   public TestNode running(TestPod pod, int number) {
     pods.add(new Running(pod.message(), number, 0));

@@ -16,11 +16,7 @@ import java.nio.charset.StandardCharsets;
 public final class TestPod {
   private final Pod.Builder pod = Pod.newBuilder();
 
-  /**
-   * A pod without labels.
-   *
-   * @param namespace metadata.namespace
-   */
+  /** A pod without labels. */
   public TestPod(String namespace) {
     facts().setNamespace(namespace);
   }
@@ -32,12 +28,7 @@ public final class TestPod {
     return pod;
   }
 
-  /**
-   * With a name and a UID. The gateway sends them to no pure verb.
-   *
-   * @param name metadata.name
-   * @param uid metadata.uid
-   */
+  /** With a name and a UID. The gateway sends them to no pure verb. */
   public TestPod identity(String name, String uid) {
     pod.setIdentity(PodIdentity.newBuilder().setName(name).setUid(uid));
     return this;
@@ -55,13 +46,7 @@ public final class TestPod {
     return this;
   }
 
-  /**
-   * With a toleration.
-   *
-   * @param key the key; "" for every key
-   * @param operator "Equal", "Exists" or ""
-   * @param effect the effect; "" for every effect
-   */
+  /** With a toleration. "" is every key, the operator Equal, every effect. */
   public TestPod toleration(String key, String operator, String value, String effect) {
     facts()
         .addTolerations(
@@ -73,11 +58,7 @@ public final class TestPod {
     return this;
   }
 
-  /**
-   * With a controller of this UID.
-   *
-   * @param uid the controller's metadata.uid
-   */
+  /** With a controller of this UID. */
   public TestPod owner(String uid) {
     facts()
         .setOwner(
@@ -89,32 +70,19 @@ public final class TestPod {
     return this;
   }
 
-  /**
-   * With a priority.
-   *
-   * @param priority spec.priority
-   */
+  /** With this spec.priority. */
   public TestPod priority(int priority) {
     facts().setPriority(priority);
     return this;
   }
 
-  /**
-   * With a priority class.
-   *
-   * @param name spec.priorityClassName
-   */
+  /** With this spec.priorityClassName. */
   public TestPod priorityClass(String name) {
     facts().setPriorityClassName(name);
     return this;
   }
 
-  /**
-   * With these requests.
-   *
-   * @param milliCpu thousandths of a CPU
-   * @param memory bytes
-   */
+  /** With these requests, in thousandths of a CPU and bytes. */
   public TestPod requests(long milliCpu, long memory) {
     return requests(
         Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).setPods(1).build());
@@ -144,22 +112,13 @@ public final class TestPod {
     return this;
   }
 
-  /**
-   * With a volume.
-   *
-   * @param name the volume's name
-   * @param claim the name of its claim; "" for none
-   */
+  /** With a volume of this name, and of this claim or "" for none. */
   public TestPod volume(String name, String claim) {
     facts().addVolumes(Volume.newBuilder().setName(name).setClaim(claim));
     return this;
   }
 
-  /**
-   * With a scheduler.
-   *
-   * @param name spec.schedulerName
-   */
+  /** With this spec.schedulerName. */
   public TestPod schedulerName(String name) {
     facts().setSchedulerName(name);
     return this;

@@ -47,11 +47,7 @@ public final class Testing {
   /** A rejected node. */
   public record Rejected(String node, String reason) {}
 
-  /**
-   * A node that remains a candidate.
-   *
-   * @param evicted the UIDs of the pods that are evicted there
-   */
+  /** A node that remains a candidate. */
   public record Kept(String node, List<String> evicted) {}
 
   /** The policy's answer to the handshake. */
@@ -64,11 +60,7 @@ public final class Testing {
     return Rehearsal.of(backend).info();
   }
 
-  /**
-   * The policy that {@link Backend#configured} builds from these args.
-   *
-   * @param args JSON
-   */
+  /** The policy that {@link Backend#configured} builds from these args. */
   public static Backend withArgs(Backend backend, String args) {
     return Rehearsal.withArgs(backend, args);
   }
@@ -199,8 +191,6 @@ public final class Testing {
    * What a path of the policy shows.
    *
    * @param path the path as it is declared, such as {@code /quotas/:namespace}
-   * @param parameters the values of its parameters by their names
-   * @param query the query of the URL
    */
   public static String introspect(
       Policy policy, String path, Map<String, String> parameters, Map<String, String> query) {
