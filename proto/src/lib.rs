@@ -1,5 +1,7 @@
 //! The contract between the extender gateway and policy backends: the types generated from
-//! `extender/policy/v1alpha1/*.proto`. No logic; the .proto files define the fields, `SPEC.md` the calls.
+//! `extender/policy/v1alpha1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
+
+pub mod limits;
 
 /// Package `extender.policy.v1alpha1`.
 #[expect(
