@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
+from ._limits import CHANGE_REASON_BYTES
 from ._messages import node_affinity_message, nonzero_message, resources_message
 from .reads import quoted
 from .resources import (
@@ -28,9 +29,6 @@ from .resources import (
 
 M = TypeVar("M", hooks_pb2.PodChange, hooks_pb2.NodeChange)
 C = TypeVar("C", bound="_Change[Any]")
-
-MAX_REASON_BYTES = 200
-"""The longest reason of a change in the contract."""
 
 
 class ChangedPart(IntEnum):
@@ -294,7 +292,7 @@ def _user(user: str | HoldUser) -> hooks_pb2.HoldUser:
 def _reason(reason: str) -> str:
     if not isinstance(reason, str):
         raise TypeError(f"the reason is {reason!r}; expected a text")
-    return cut(reason, MAX_REASON_BYTES)
+    return cut(reason, CHANGE_REASON_BYTES)
 
 
 def _add(total: resources_pb2.Resources, amounts: Resources) -> None:

@@ -20,8 +20,6 @@ final class Hooks {
   private static final String BEFORE_FILTER_NODES = "beforeFilterNodes";
   private static final String BEFORE_SCORE = "beforeScore";
 
-  private static final int MAX_REASON_BYTES = 200;
-
   private final Questions questions;
 
   Hooks(Questions questions) {
@@ -86,7 +84,9 @@ final class Hooks {
 
   private static io.extendergateway.policy.v1alpha1.PodChange sent(PodChange change) {
     var message = change.message;
-    return message.toBuilder().setReason(Utf8.cut(message.getReason(), MAX_REASON_BYTES)).build();
+    return message.toBuilder()
+        .setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES))
+        .build();
   }
 
   /** The nodes that change, by what changes, in the order of their first occurrence. */
@@ -107,6 +107,6 @@ final class Hooks {
 
   private static io.extendergateway.policy.v1alpha1.NodeChange.Builder begun(NodeChange change) {
     var message = change.message;
-    return message.toBuilder().setReason(Utf8.cut(message.getReason(), MAX_REASON_BYTES));
+    return message.toBuilder().setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES));
   }
 }
