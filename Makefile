@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: rolling soak bench-sdk book config-record programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: rolling soak bench-sdk book config-record limits-record programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -89,6 +89,10 @@ rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are 
 config-record: export EXTENDER_CONFIG_RECORD := yes
 config-record: rust ## Writes the fields of the configuration to its documentation, example and chart
 	cargo test --locked -p extender-gateway-settings --test fields
+
+limits-record: export EXTENDER_LIMITS_RECORD := yes
+limits-record: rust ## Writes the limits of the policy API to its specification and the SDKs
+	cargo test --locked -p extender-policy-api
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update

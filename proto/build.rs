@@ -1,6 +1,6 @@
-//! Compiles the contract without `protoc`: protox parses, prost and tonic generate.
+//! Compiles the contract without `protoc`: protox parses, prost and tonic generate. Its limits become constants.
 
-use std::{env, error::Error, fs, path::PathBuf};
+use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
 
 use protox::prost::Message;
 
@@ -20,6 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = protox::compile(PROTOS, ["."])?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     fs::write(out.join("descriptor.bin"), files.encode_to_vec())?;
+    println!("cargo:rerun-if-changed=LIMITS.md");
+    fs::write(out.join("limits.rs"), limits(&fs::read_to_string("LIMITS.md")?)?)?;
     tonic_prost_build::configure()
         // Ordered maps: equal facts have equal bytes, so comparing them shows a change.
         .btree_map(".")
@@ -31,4 +33,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_transport(false)
         .compile_fds(files)?;
     Ok(())
+}
+
+/// The rows of the tables as constants, and for tests all of them, each with the number of its table.
+fn limits(page: &str) -> Result<String, Box<dyn Error>> {
+    let (mut constants, mut all, mut table) = (String::new(), String::new(), 0);
+    for line in page.lines() {
+        table += usize::from(line.starts_with("## "));
+        let Some(row) = line.strip_prefix("| `").and_then(|row| row.strip_suffix(" |")) else { continue };
+        let [name, value, of] = row.split(" | ").collect::<Vec<_>>()[..] else { return Err(line.into()) };
+        let (name, value) = (name.trim_end_matches('`'), value.replace(',', ""));
+        let (number, shift) = match value.split_once(' ') {
+            Some((number, "KiB")) => (number, 10),
+            Some((number, "MiB")) => (number, 20),
+            Some((number, "bytes")) => (number, 0),
+            Some(_) => return Err(line.into()),
+            None => (&*value, 0),
+        };
+        let value = number.parse::<usize>()? << shift;
+        writeln!(constants, "/// {of}.\npub const {name}: usize = {value};")?;
+        write!(all, "({name:?}, {value}, {table}),")?;
+    }
+    Ok(format!("{constants}#[cfg(test)]\nconst ALL: &[(&str, usize, usize)] = &[{all}];"))
 }

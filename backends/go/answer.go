@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // nodesBetweenChecks is after how many nodes a call looks whether its caller still waits.
@@ -170,7 +171,7 @@ func describeBind(result BindResult, response *v1alpha1.BindResponse) error {
 	default:
 		return refused(codes.Internal, "bind returned no result; expected Bound, Declined, NotBound or an error")
 	}
-	response.Message = cut(valid(result.why), maxMessageOfBindBytes)
+	response.Message = cut(valid(result.why), limits.BindMessageBytes)
 	return nil
 }
 
@@ -372,6 +373,6 @@ func (v Verdict) group() *v1alpha1.Rejection {
 	return &v1alpha1.Rejection{
 		Reason:            cut(valid(v.reason), maxReasonBytes),
 		PreemptionMayHelp: v.preemption,
-		Rule:              cut(valid(v.rule), maxRuleBytes),
+		Rule:              cut(valid(v.rule), limits.RuleBytes),
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy/internal/jsonargs"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // normalized are args as they are compared and parsed: an object, or empty, which means the same as `{}`.
 func normalized(args []byte) ([]byte, error) {
-	if len(args) > maxArgsBytes {
+	if len(args) > limits.ArgsBytes {
 		return nil, malformed(
-			"args has %d bytes; at most %d are allowed, put longer lists into a file of the policy", len(args), maxArgsBytes)
+			"args has %d bytes; at most %d are allowed, put longer lists into a file of the policy", len(args), limits.ArgsBytes)
 	}
 	if !utf8.Valid(args) {
 		return nil, malformed("args is not UTF-8")

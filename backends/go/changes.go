@@ -4,10 +4,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
-
-// maxChangeReasonBytes is the longest reason in the policy API.
-const maxChangeReasonBytes = 200
 
 // PodChange is what a hook changes about the pod of a call. A change without any field but Reason is none. What is removed
 // is removed before something is added. The maps and lists have at most 64 entries together, without those of NodeAffinity;
@@ -103,7 +101,7 @@ func (c *PodChange) message() *v1alpha1.PodChange {
 	if proto.Size(message) == 0 {
 		return nil
 	}
-	message.Reason = cut(valid(c.Reason), maxChangeReasonBytes)
+	message.Reason = cut(valid(c.Reason), limits.ChangeReasonBytes)
 	return message
 }
 
@@ -124,7 +122,7 @@ func (c *NodeChange) message() *v1alpha1.NodeChange {
 	if proto.Size(message) == 0 {
 		return nil
 	}
-	message.Reason = cut(valid(c.Reason), maxChangeReasonBytes)
+	message.Reason = cut(valid(c.Reason), limits.ChangeReasonBytes)
 	return message
 }
 

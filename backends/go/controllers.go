@@ -10,14 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // ControllersHealth is the service whose health says where a backend's controllers run: SERVING in the replica that runs
 // them, NOT_SERVING in the others.
 const ControllersHealth = apiVersion + ".Controllers"
-
-// maxIdentityBytes is the longest identity in the policy API.
-const maxIdentityBytes = 253
 
 // Controllers are those of a backend, which one of its replicas runs at a time. Every replica answers calls, whoever runs
 // them. Module extender-gateway.io/policy/controllers has those whose replica holds a Lease of Kubernetes.
@@ -44,7 +42,7 @@ type ControllersState struct {
 
 func (s ControllersState) message() *v1alpha1.Controllers {
 	return &v1alpha1.Controllers{
-		Names: s.Names, Lease: s.Lease, Identity: s.Identity, Leader: cut(valid(s.Leader), maxIdentityBytes),
+		Names: s.Names, Lease: s.Lease, Identity: s.Identity, Leader: cut(valid(s.Leader), limits.IdentityBytes),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // apiVersion is the package of the contract that this package implements.
@@ -16,13 +17,8 @@ const apiVersion = "extender.policy.v1alpha1"
 // MaxMessageBytes is the largest message in both directions.
 const MaxMessageBytes = 64 << 20
 
-// Limits of the contract.
 const (
-	maxMessageOfBindBytes  = 1024
 	maxReasonBytes         = 900
-	maxRuleBytes           = 63
-	maxStatusMessageBytes  = 1024
-	maxArgsBytes           = 1 << 20
 	maxConfiguredPolicies  = 16
 	maxConfiguredArgsBytes = 2 << 20
 	maxEarlierVersions     = 16
@@ -245,7 +241,7 @@ func (p *Policy) mistakes() []string {
 	}
 	for _, page := range p.Introspection {
 		if page.Show == nil {
-			mistakes = append(mistakes, fmt.Sprintf("page %q has no function; set Page.Show", cut(page.Path, maxPageTextBytes)))
+			mistakes = append(mistakes, fmt.Sprintf("page %q has no function; set Page.Show", cut(page.Path, limits.PathTextBytes)))
 		}
 	}
 	return mistakes
@@ -276,9 +272,6 @@ func (a *asDeclared) functionMistakes(add func(string)) {
 	}
 }
 
-// maxRejectedConfiguration limits the text about a rejected configuration, in bytes.
-const maxRejectedConfiguration = 1024
-
 func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 	response := &v1alpha1.GetInfoResponse{
 		Name:               p.Name,
@@ -289,7 +282,7 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 		AnnotationPrefixes: p.Annotations,
 		MaxRequestBytes:    MaxMessageBytes,
 
-		RejectedConfiguration: strings.ToValidUTF8(cut(p.RejectedConfiguration, maxRejectedConfiguration), ""),
+		RejectedConfiguration: strings.ToValidUTF8(cut(p.RejectedConfiguration, limits.RejectedConfigurationBytes), ""),
 	}
 	for index, terms := range d.verbs {
 		if terms == nil {

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // callError is why a call is not answered: a code of the contract's error table, and a sentence for operators.
@@ -44,7 +46,7 @@ func statusOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	return status.Error(codeOf(err), cut(valid(err.Error()), maxStatusMessageBytes))
+	return status.Error(codeOf(err), cut(valid(err.Error()), limits.StatusMessageBytes))
 }
 
 func codeOf(err error) codes.Code {

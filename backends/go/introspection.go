@@ -14,14 +14,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
-// Limits of pages.
 const (
-	maxPageTextBytes = 256
-	maxPageBytes     = 4 << 20
-	maxQueryEntries  = 32
-	maxQueryBytes    = 8 << 10
 	// pageTimeout is how long the gateway waits for a page.
 	pageTimeout = 5 * time.Second
 	// pagesAtOnce bounds the memory of pages, which are encoded as a whole. It is what one gateway asks for at a time.
@@ -135,7 +131,7 @@ func (s *Service) Introspect(ctx context.Context, request *v1alpha1.IntrospectRe
 func (d *declaration) page(request *v1alpha1.IntrospectRequest) (*page, error) {
 	page, is := d.pages[request.GetPath()]
 	if !is {
-		return nil, NotFound("path %q is not declared; GetInfo lists those that are", cut(request.GetPath(), maxPageTextBytes))
+		return nil, NotFound("path %q is not declared; GetInfo lists those that are", cut(request.GetPath(), limits.PathTextBytes))
 	}
 	for _, name := range page.parameters {
 		if request.GetParameters()[name] == "" {
@@ -150,8 +146,8 @@ func checkQuery(query map[string]string) error {
 	for key, value := range query {
 		bytes += len(key) + len(value)
 	}
-	if len(query) > maxQueryEntries || bytes > maxQueryBytes {
-		return malformed("query has %d entries and %d bytes; expected at most %d and %d", len(query), bytes, maxQueryEntries, maxQueryBytes)
+	if len(query) > limits.QueryEntries || bytes > limits.QueryBytes {
+		return malformed("query has %d entries and %d bytes; expected at most %d and %d", len(query), bytes, limits.QueryEntries, limits.QueryBytes)
 	}
 	return nil
 }
@@ -208,7 +204,7 @@ func (s *Service) pagePanicked(page *page, panicked any) error {
 	if undeclared, is := panicked.(Undeclared); is {
 		panic(undeclared)
 	}
-	s.log.report(cut(fmt.Sprint(panicked), maxStatusMessageBytes), debug.Stack())
+	s.log.report(cut(fmt.Sprint(panicked), limits.StatusMessageBytes), debug.Stack())
 	return failedToShow(page)
 }
 
@@ -217,9 +213,9 @@ func (s *Service) encode(page *page, value any) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, s.failedToShow(page, fmt.Errorf("it cannot be written as JSON: %w", err))
-	case len(encoded) > maxPageBytes:
+	case len(encoded) > limits.JsonBytes:
 		return nil, refused(codes.ResourceExhausted, "page %s has %d bytes of JSON; expected at most %d: show less, such as a part "+
-			"that the query selects", page.Path, len(encoded), maxPageBytes)
+			"that the query selects", page.Path, len(encoded), limits.JsonBytes)
 	case !utf8.Valid(encoded):
 		// Of the author's own MarshalJSON or RawMessage.
 		return nil, refused(codes.Internal, "page %s is not UTF-8", page.Path)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 func shows(pages ...Page) Policy {
@@ -36,7 +37,7 @@ func showing(value any, err error) Page {
 func (s *server) introspect(request *v1alpha1.IntrospectRequest) (string, error) {
 	s.t.Helper()
 	response, err := v1alpha1.NewIntrospectionServiceClient(s.ClientConn).Introspect(within(s.t), request,
-		grpc.MaxCallRecvMsgSize(maxPageBytes+64))
+		grpc.MaxCallRecvMsgSize(limits.JsonBytes+64))
 	return string(response.GetJson()), err
 }
 

@@ -9,14 +9,6 @@ import (
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
-// Limits of the contract for declarations, which the views of tables have, too.
-const (
-	maxKeyBytes  = 317
-	maxKeys      = 1000
-	maxParts     = 64
-	maxPodCounts = 8
-)
-
 // Reads is what a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the
 // more calls a cached answer serves and the fewer rows of the node table change. Usage and JSON are sent if the verb asks
 // for them. The zero Reads reads nothing: with it a verb knows how many nodes there are.

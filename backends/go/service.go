@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
@@ -187,7 +188,7 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 // read that is not declared is this package's own, and without a log there is a test.
 func panickedWith(panicked any, log *failureLog) error {
 	if _, is := panicked.(Undeclared); is || log == nil {
-		return refused(codes.Internal, "the policy failed: %s", cut(fmt.Sprint(panicked), maxStatusMessageBytes))
+		return refused(codes.Internal, "the policy failed: %s", cut(fmt.Sprint(panicked), limits.StatusMessageBytes))
 	}
 	return refused(codes.Internal, "the policy panicked; see the policy's log")
 }
@@ -199,7 +200,7 @@ func guarded(log *failureLog, work func() error) (err error) {
 		if deliberate, is := panicked.(*callError); is {
 			err = deliberate
 		} else if panicked != nil {
-			text := cut(fmt.Sprint(panicked), maxStatusMessageBytes)
+			text := cut(fmt.Sprint(panicked), limits.StatusMessageBytes)
 			log.report(text, debug.Stack())
 			err = panickedWith(panicked, log)
 		}

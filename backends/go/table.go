@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/internal/limits"
 	"extender-gateway.io/policy/internal/size"
 )
 
@@ -131,11 +132,11 @@ func newTable(view *v1alpha1.TableView) (*table, error) {
 
 // checkTableReads limits what a table keeps: no gateway sends more than it accepts from a backend.
 func checkTableReads(reads *v1alpha1.NodeReads) error {
-	if count := len(reads.GetParts()); count > maxParts {
-		return malformed("view.reads has %d parts; expected at most %d", count, maxParts)
+	if count := len(reads.GetParts()); count > limits.ReadParts {
+		return malformed("view.reads has %d parts; expected at most %d", count, limits.ReadParts)
 	}
-	if count := len(reads.GetPodCounts()); count > maxPodCounts {
-		return malformed("view.reads has %d pod_counts; expected at most %d", count, maxPodCounts)
+	if count := len(reads.GetPodCounts()); count > limits.ReadCounts {
+		return malformed("view.reads has %d pod_counts; expected at most %d", count, limits.ReadCounts)
 	}
 	var keys, labels []string
 	for _, m := range []*v1alpha1.MapReads{reads.GetLabels(), reads.GetAnnotations()} {
@@ -145,12 +146,12 @@ func checkTableReads(reads *v1alpha1.NodeReads) error {
 		labels = append(labels, counts.GetLabel())
 	}
 	for _, key := range append(labels, keys...) {
-		if len(key) > maxKeyBytes {
-			return malformed("view.reads has a key or prefix of %d bytes; expected at most %d", len(key), maxKeyBytes)
+		if len(key) > limits.KeyBytes {
+			return malformed("view.reads has a key or prefix of %d bytes; expected at most %d", len(key), limits.KeyBytes)
 		}
 	}
-	if len(keys) > maxKeys {
-		return malformed("view.reads has %d keys and prefixes; expected at most %d", len(keys), maxKeys)
+	if len(keys) > limits.ReadKeys {
+		return malformed("view.reads has %d keys and prefixes; expected at most %d", len(keys), limits.ReadKeys)
 	}
 	return nil
 }

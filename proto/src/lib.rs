@@ -1,5 +1,13 @@
 //! The contract between the extender gateway and policy backends: the types generated from
-//! `extender/policy/v1alpha1/*.proto`. No logic; the .proto files define the fields, `SPEC.md` the calls.
+//! `extender/policy/v1alpha1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
+
+/// The limits of the contract: lengths in bytes, and numbers of entries; numbers in parentheses are those of SPEC.md.
+pub mod limits {
+    include!(concat!(env!("OUT_DIR"), "/limits.rs"));
+
+    #[cfg(test)]
+    mod tests;
+}
 
 /// Package `extender.policy.v1alpha1`.
 #[expect(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use extender_policy_api::limits::{ADDED_UIDS, REVISION_BYTES};
 use extender_policy_api::v1alpha1 as api;
 
 use crate::{
@@ -12,12 +13,6 @@ use crate::{
     hook,
     question::{Question, number},
 };
-
-/// The longest revision in bytes.
-const MAX_REVISION_BYTES: usize = 64;
-
-/// The most UIDs that a response may add.
-const MAX_ADDED: usize = 10_000;
 
 /// The verdict about one node.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +117,7 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
         let what = if question.verb.has_nodes() { "nodes" } else { "pod" };
         return failed(format!("`result.evaluated` is {evaluated}; the request has {expected} {what}"));
     }
-    at_most("result.revision", &result.revision, MAX_REVISION_BYTES)?;
+    at_most("result.revision", &result.revision, REVISION_BYTES)?;
     let revision = result.revision.clone();
     let (mut pod, mut with_verdicts) = (None, None);
     let verdicts = match response {
@@ -226,8 +221,8 @@ fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec
         added += kept.added_uids.len();
         *verdict = Verdict::Evicting(victims.into_iter().collect(), kept.added_uids.clone());
     }
-    if added > MAX_ADDED {
-        return failed(format!("the response adds {added} UIDs; at most {MAX_ADDED} are allowed"));
+    if added > ADDED_UIDS {
+        return failed(format!("the response adds {added} UIDs; at most {ADDED_UIDS} are allowed"));
     }
     Ok(verdicts)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use extender_policy_api::limits;
 use extender_policy_api::v1alpha1::{
     self as api, hook_service_server::SERVICE_NAME as HOOK_SERVICE, policy_service_server::SERVICE_NAME,
 };
@@ -22,17 +23,8 @@ use tower::ServiceExt as _;
 
 use crate::{case::Stop, declared::Verb};
 
-/// What the gateway reads of a response to `GetInfo`, `Bind` and `BeforeFilter`, in bytes.
-const MAX_INFO_BYTES: usize = 1 << 20;
-const MAX_BIND_BYTES: usize = 16 << 10;
-const MAX_ABOUT_POD_BYTES: usize = 128 << 10;
-
-/// The same about nodes: so much, and so much for each node.
-const MAX_ABOUT_NODES_BYTES: usize = 64 << 10;
-const MAX_NODE_BYTES: usize = 1 << 10;
-
-/// The longest response of other services: what is shown has 4 MiB, and a little around it.
-const MAX_OTHER_BYTES: usize = (4 << 20) + 64;
+/// The longest response of other services: what is shown, and a little around it.
+const MAX_OTHER_BYTES: usize = limits::JSON_BYTES + 64;
 
 /// The longest text of a backend that is shown, in characters.
 const LONGEST_TEXT: usize = 600;
@@ -307,12 +299,12 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// The longest response in bytes of the method at this path.
 fn longest(path: &str, nodes: u32) -> usize {
-    let about_nodes =
-        MAX_ABOUT_NODES_BYTES + usize::try_from(nodes).unwrap_or(usize::MAX >> 10) * MAX_NODE_BYTES;
+    let about_nodes = limits::NODES_RESPONSE_BYTES
+        + usize::try_from(nodes).unwrap_or(usize::MAX >> 10) * limits::NODE_RESPONSE_BYTES;
     match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
-        Some((SERVICE_NAME, "GetInfo")) => MAX_INFO_BYTES,
-        Some((SERVICE_NAME, "Bind")) => MAX_BIND_BYTES,
-        Some((HOOK_SERVICE, "BeforeFilter")) => MAX_ABOUT_POD_BYTES,
+        Some((SERVICE_NAME, "GetInfo")) => limits::INFO_RESPONSE_BYTES,
+        Some((SERVICE_NAME, "Bind")) => limits::BIND_RESPONSE_BYTES,
+        Some((HOOK_SERVICE, "BeforeFilter")) => limits::POD_RESPONSE_BYTES,
         Some((SERVICE_NAME | HOOK_SERVICE, _)) => about_nodes,
         _ => MAX_OTHER_BYTES,
     }

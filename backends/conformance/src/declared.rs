@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use extender_policy_api::limits::REQUEST_BYTES;
 use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server};
 
 /// A verb of `PolicyService`, or a hook of `HookService`.
@@ -140,7 +141,7 @@ impl Declared {
     /// The largest request in bytes that the backend accepts.
     pub(crate) fn max_request_bytes(&self) -> u64 {
         match self.info.max_request_bytes {
-            0 => 4 << 20,
+            0 => REQUEST_BYTES as u64,
             limit => limit,
         }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1 as api};
 use tokio::{net::TcpStream, time::Instant};
 use tonic::{Code, Status};
 
@@ -26,9 +26,6 @@ use crate::{
 
 /// More than any request has whose response is read as bytes.
 const FEW_NODES: u32 = 100;
-
-/// The longest message of a status in bytes, which travels in the trailers.
-const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
 
 /// A backend that is being checked.
 #[derive(Debug)]
@@ -170,7 +167,7 @@ impl Suite {
     pub(crate) fn check_status_messages(&self) -> Result<(), Stop> {
         let longest = self.longest_status.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, method) = &*longest;
-        if *bytes > MAX_STATUS_MESSAGE_BYTES {
+        if *bytes > STATUS_MESSAGE_BYTES {
             return failed(format!("a status of {method} has a message of {bytes} bytes"));
         }
         Ok(())

@@ -8,13 +8,7 @@ import (
 	"strings"
 
 	"extender-gateway.io/policy/api/v1alpha1"
-)
-
-// The limits of the gateway for counts.
-const (
-	maxCounts     = 512
-	maxDomains    = 4096
-	maxValueBytes = 253
+	"extender-gateway.io/policy/internal/limits"
 )
 
 // attribute is what a pod has of what pods are counted by.
@@ -71,7 +65,7 @@ func limitedCounts(all []*v1alpha1.PodCount) *v1alpha1.PodCounts {
 		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), compareCounts(one, two))
 	})
 	for _, count := range all {
-		if len(count.GetValue()) > maxValueBytes || len(counts.Counts) == maxCounts {
+		if len(count.GetValue()) > limits.CountedValueBytes || len(counts.Counts) == limits.NodeCounts {
 			counts.OmittedPods += count.GetPods()
 		} else {
 			counts.Counts = append(counts.Counts, count)
@@ -126,7 +120,7 @@ func limitedDomains(all []*v1alpha1.DomainCount) *v1alpha1.TopologyCounts {
 		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), byValue(one, two))
 	})
 	for _, domain := range all {
-		if len(counts.Domains) == maxDomains {
+		if len(counts.Domains) == limits.Domains {
 			counts.OmittedPods += domain.GetPods()
 		} else {
 			counts.Domains = append(counts.Domains, domain)

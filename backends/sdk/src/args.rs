@@ -1,9 +1,7 @@
 //! The operator's arguments for one configured policy.
 
+use extender_policy_api::limits::ARGS_BYTES;
 use serde::de::DeserializeOwned;
-
-/// The largest args. The gateway's configuration, of which they are a part, is at most as large.
-const MAX_ARGS_BYTES: usize = 1 << 20;
 
 /// What the operator wrote under `args:` for this backend, as one JSON object.
 #[derive(Clone, Debug)]
@@ -19,10 +17,10 @@ impl Args {
     ///
     /// [`ArgsError`] for JSON of another kind, and for more than 1 MiB.
     pub fn new(json: &[u8]) -> Result<Self, ArgsError> {
-        if json.len() > MAX_ARGS_BYTES {
+        if json.len() > ARGS_BYTES {
             let given = json.len();
             return Err(ArgsError::new(format!(
-                "args has {given} bytes; at most {MAX_ARGS_BYTES} are allowed, put longer lists into a file of the policy"
+                "args has {given} bytes; at most {ARGS_BYTES} are allowed, put longer lists into a file of the policy"
             )));
         }
         match json.trim_ascii() {

@@ -5,12 +5,9 @@ mod amounts;
 mod node;
 mod pod;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::CHANGE_REASON_BYTES, v1alpha1 as api};
 
 pub use self::{node::NodeChange, pod::PodChange};
-
-/// The longest reason that the gateway keeps, in bytes.
-const MAX_REASON_BYTES: usize = 200;
 
 /// A part of pods or nodes that a [`Hook`](crate::Hook) may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +53,7 @@ impl Change {
 /// A text of the policy as the contract's reason.
 fn reason(text: impl Into<String>) -> String {
     let mut text = text.into();
-    text.truncate(text.floor_char_boundary(MAX_REASON_BYTES));
+    text.truncate(text.floor_char_boundary(CHANGE_REASON_BYTES));
     text
 }
 

@@ -9,16 +9,11 @@ use std::{
     },
 };
 
+use extender_policy_api::limits::{CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES};
 use extender_policy_api::v1alpha1 as api;
 use tokio::sync::watch;
 
 use crate::BoxFuture;
-
-/// Limits of the contract; all but the number of names in bytes.
-const MAX_NAMES: usize = 32;
-const MAX_NAME: usize = 63;
-const MAX_LEASE: usize = 320;
-const MAX_IDENTITY: usize = 253;
 
 /// Controllers that run beside the server, in one replica of a backend at a time.
 pub trait RunControllers: Send + Sync + 'static {
@@ -96,7 +91,7 @@ impl ControllersReport {
     /// From now on this is the holder of the lease; `None` if there is none, or it is not known. Equal to the identity:
     /// this replica runs the controllers. At most 253 bytes are reported.
     pub fn led_by(&self, leader: Option<&str>) {
-        let leader = leader.map(|leader| &leader[..leader.floor_char_boundary(MAX_IDENTITY)]);
+        let leader = leader.map(|leader| &leader[..leader.floor_char_boundary(IDENTITY_BYTES)]);
         self.leader.send_if_modified(|current| {
             let changes = current.as_deref() != leader;
             if changes {
@@ -124,12 +119,12 @@ impl ControllersReport {
 }
 
 fn mistakes(names: &[String], lease: &str, identity: &str) -> Vec<String> {
-    let number = (names.is_empty() || names.len() > MAX_NAMES)
-        .then(|| format!("{} controllers; expected 1 to {MAX_NAMES}", names.len()));
+    let number = (names.is_empty() || names.len() > CONTROLLER_NAMES)
+        .then(|| format!("{} controllers; expected 1 to {CONTROLLER_NAMES}", names.len()));
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     let twice = twice.map(|(_, name)| format!("two controllers are named {name:?}; rename one"));
-    let texts = names.iter().map(|name| ("the name of a controller", &**name, MAX_NAME));
-    let texts = texts.chain([("the lease", lease, MAX_LEASE), ("the identity", identity, MAX_IDENTITY)]);
+    let texts = names.iter().map(|name| ("the name of a controller", &**name, CONTROLLER_NAME_BYTES));
+    let texts = texts.chain([("the lease", lease, LEASE_BYTES), ("the identity", identity, IDENTITY_BYTES)]);
     let wrong = texts.filter(|(_, text, limit)| text.is_empty() || text.len() > *limit);
     let wrong =
         wrong.map(|(what, text, limit)| format!("{what} has {} bytes; expected 1 to {limit}", text.len()));

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use extender_policy_api::limits::STATUS_MESSAGE_BYTES;
 use prost::DecodeError;
 use tonic::{Code, Status};
 
@@ -13,10 +14,6 @@ use crate::{
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
 };
-
-/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a
-/// client that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
-const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Why a call is not answered.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -176,7 +173,8 @@ impl From<Unanswered> for CallError {
 impl From<CallError> for Status {
     fn from(error: CallError) -> Self {
         let mut message = error.to_string();
-        message.truncate(message.floor_char_boundary(MAX_STATUS_MESSAGE_BYTES));
+        // A client that limits the size of trailers closes the connection with all its calls.
+        message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES));
         Self::new(error.code(), message)
     }
 }

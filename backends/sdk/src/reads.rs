@@ -18,6 +18,8 @@ pub(crate) mod values;
 
 use std::sync::Arc;
 
+use extender_policy_api::limits::READ_KEYS;
+
 pub(crate) use self::{key::Map, parts::Part};
 pub use self::{
     key::{NodeKey, NodePrefix, PodKey, PodPrefix},
@@ -31,12 +33,6 @@ use self::{
     pods::{Counted, Sums},
     topology::{Topologies, Topology},
 };
-
-/// The longest key and prefix of the contract, in bytes: the longest key of an annotation.
-pub(crate) const MAX_KEY_BYTES: usize = 317;
-
-/// The most parts of one declaration in the contract, known or not.
-pub(crate) const MAX_PARTS: usize = 64;
 
 /// What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more
 /// calls a cached answer serves and the fewer rows of the node table change. [Usage](crate::Verb::usage) and
@@ -110,7 +106,7 @@ impl Declared {
 impl Reads {
     /// The most keys and prefixes of one declaration, those of pods and nodes together. A prefix takes the place of
     /// all keys that begin with it.
-    pub const MAX_KEYS: usize = 1000;
+    pub const MAX_KEYS: usize = READ_KEYS;
 
     /// Nothing yet: with this a verb knows how many nodes there are, and nothing else.
     pub fn new() -> Self {

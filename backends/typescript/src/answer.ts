@@ -23,6 +23,7 @@ import {
   type Result,
   type ScoreResponse,
 } from './gen/extender/policy/v1alpha1/policy.js';
+import { BIND_MESSAGE_BYTES, RULE_BYTES } from './limits.js';
 import { Node } from './node.js';
 import { Pod, podMismatch, topologyMismatch } from './pod.js';
 import type { Policy } from './policy.js';
@@ -45,12 +46,6 @@ import { Bind, Eviction, Verdict } from './verdict.js';
 
 /** The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node. */
 const MAX_REASON_BYTES = 900;
-
-/** The longest name of a rule in the contract. */
-const MAX_RULE_BYTES = 63;
-
-/** The longest message of a bind in the contract. */
-const MAX_BIND_MESSAGE_BYTES = 1024;
 
 /** In `NodeRef.ids`, the place of the next inline row. */
 const INLINE = 0;
@@ -171,7 +166,7 @@ function bindResponse(bind: unknown): BindResponse {
     return { outcome: BindOutcome.BOUND, message: '' };
   }
   const outcome = bind.isDeclined ? BindOutcome.DECLINED : BindOutcome.NOT_BOUND;
-  return { outcome, message: cut(bind.why, MAX_BIND_MESSAGE_BYTES) };
+  return { outcome, message: cut(bind.why, BIND_MESSAGE_BYTES) };
 }
 
 /** A request about a pod, as it is asked. */
@@ -409,7 +404,7 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
       reason: cut(reason, MAX_REASON_BYTES),
       preemptionMayHelp: mayPreemptionHelp,
       positions: [],
-      rule: cut(rule, MAX_RULE_BYTES),
+      rule: cut(rule, RULE_BYTES),
     };
     groups.set(key, group);
   }

@@ -10,10 +10,8 @@
  */
 
 import { ArgsError } from './errors.js';
+import { ARGS_BYTES } from './limits.js';
 import { quoted } from './text.js';
-
-/** The largest args. The gateway's configuration, of which they are a part, is at most as large. */
-const MAX_ARGS_BYTES = 1 << 20;
 
 /** What a value is read into, and the mistakes that are found meanwhile. */
 class Reading {
@@ -294,9 +292,9 @@ export function object<const F extends Shape>(fields: F): Schema<InferShape<F>> 
 
 /** The JSON of args: one object. @throws {ArgsError} */
 export function parseJson(bytes: Uint8Array): Readonly<Record<string, unknown>> {
-  if (bytes.length > MAX_ARGS_BYTES) {
+  if (bytes.length > ARGS_BYTES) {
     throw new ArgsError(
-      `args has ${String(bytes.length)} bytes; at most ${String(MAX_ARGS_BYTES)} are allowed, put longer lists into a file of the policy`,
+      `args has ${String(bytes.length)} bytes; at most ${String(ARGS_BYTES)} are allowed, put longer lists into a file of the policy`,
     );
   }
   const text = utf8(bytes).trim();

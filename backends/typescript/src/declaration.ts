@@ -16,6 +16,7 @@ import {
 } from './gen/extender/policy/v1alpha1/info.js';
 import type { Shown } from './introspection.js';
 import type { Info, Normalization, Scale, Verb, View } from './info.js';
+import { REJECTED_CONFIGURATION_BYTES } from './limits.js';
 import type { Layout } from './reads/layout.js';
 import { NODE_PARTS } from './reads/parts.js';
 import type { RowCounts, RowParts } from './row.js';
@@ -232,7 +233,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
     introspection,
     controllers: undefined,
-    rejectedConfiguration: beginning(fields.rejectedConfiguration, 1024),
+    rejectedConfiguration: beginning(fields.rejectedConfiguration, REJECTED_CONFIGURATION_BYTES),
   };
 }
 

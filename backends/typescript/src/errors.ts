@@ -2,14 +2,9 @@
 
 import { status } from '@grpc/grpc-js';
 
+import { STATUS_MESSAGE_BYTES } from './limits.js';
 import { UndeclaredRead } from './reads/access.js';
 import { cut } from './text.js';
-
-/**
- * The longest message of a status, in bytes. A status travels in the trailers: a client that limits their size, as the
- * gateway does with 16 KiB, closes the connection with all its calls.
- */
-const MAX_STATUS_MESSAGE_BYTES = 1024;
 
 /** Why a call is not answered, or why a stream is ended. */
 export class CallError extends Error {
@@ -20,7 +15,7 @@ export class CallError extends Error {
     message: string,
     options?: ErrorOptions,
   ) {
-    super(cut(message, MAX_STATUS_MESSAGE_BYTES), options);
+    super(cut(message, STATUS_MESSAGE_BYTES), options);
   }
 
   /** The request breaks a rule of the contract, or the args are wrong. */

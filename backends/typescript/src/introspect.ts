@@ -5,11 +5,9 @@ import type { Declaration } from './declaration.js';
 import { CallError, InvalidParameter, NotFound, NotReady } from './errors.js';
 import { IntrospectRequest, type IntrospectResponse } from './gen/extender/policy/v1alpha1/introspection.js';
 import type { IntrospectAsk, Shown } from './introspection.js';
+import { JSON_BYTES } from './limits.js';
 import { decode, decoding } from './request.js';
 import { quoted } from './text.js';
-
-/** The largest answer in the contract. */
-const MAX_JSON_BYTES = 4 << 20;
 
 /** A larger request is not decoded. The args, its largest part, have at most 1 MiB. */
 const MAX_REQUEST_BYTES = 2 << 20;
@@ -78,9 +76,9 @@ async function valueOf({ path, show }: Shown, ask: IntrospectAsk): Promise<unkno
 
 function encoded({ path }: Shown, value: unknown): Buffer {
   const json = Buffer.from(wellFormed(stringified(path, value)));
-  if (json.length > MAX_JSON_BYTES) {
+  if (json.length > JSON_BYTES) {
     throw CallError.exhausted(
-      `what the policy shows at ${path} has ${String(json.length)} bytes as JSON; at most ${String(MAX_JSON_BYTES)} are allowed, select less with a parameter or the query`,
+      `what the policy shows at ${path} has ${String(json.length)} bytes as JSON; at most ${String(JSON_BYTES)} are allowed, select less with a parameter or the query`,
     );
   }
   return json;

@@ -1,6 +1,7 @@
 /** What a verb reads of pods and nodes, declared once. */
 
 import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
+import { READ_KEYS } from './limits.js';
 import { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
 import { Layout, Sent } from './reads/layout.js';
 import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
@@ -49,7 +50,7 @@ function copyOf({ parts, label, annotation }: Declared): Declared {
  */
 export class Reads {
   /** The most keys and prefixes of one declaration, those of pods and nodes together. */
-  static readonly maxKeys = 1000;
+  static readonly maxKeys = READ_KEYS;
 
   private podReads = nothing();
   private nodeReads = nothing();

@@ -11,11 +11,10 @@ import { CallError } from './errors.js';
 import type { MapReads, NodeReads } from './gen/extender/policy/v1alpha1/info.js';
 import type { TableView } from './gen/extender/policy/v1alpha1/table.js';
 import type { View } from './info.js';
+import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS } from './limits.js';
 import { rowsKey } from './reads/layout.js';
-import { MAX_KEY_BYTES, MAX_POD_COUNTS } from './reads/pods.js';
 import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
 import { Row, type RowCounts, type RowParts } from './row.js';
-import { Reads } from './reads.js';
 import { byteLength } from './text.js';
 
 /** More tables than this are rejected: enough for 16 gateways with four views each. */
@@ -26,9 +25,6 @@ const MAX_BYTES = 1 << 30;
 
 /** The memory of a row besides its bytes: its objects, and its place in the table. */
 const ROW_OVERHEAD_BYTES = 640;
-
-/** The most parts of one declaration in the contract, known or not. */
-const MAX_PARTS = 64;
 
 /** After this many milliseconds of checking rows other calls are served. */
 const STEP_MILLISECONDS = 2;
@@ -327,17 +323,15 @@ function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void 
       throw CallError.invalid(`view.reads has ${String(given)} ${what}; expected at most ${String(most)}`);
     }
   };
-  wrong('parts', parts.length, MAX_PARTS);
-  wrong('pod_counts', podCounts.length, MAX_POD_COUNTS);
+  wrong('parts', parts.length, READ_PARTS);
+  wrong('pod_counts', podCounts.length, READ_COUNTS);
   const texts = (map: MapReads | undefined): string[] => [...(map?.keys ?? []), ...(map?.prefixes ?? [])];
   const keys = [...texts(labels), ...texts(annotations)];
-  const long = [...keys, ...podCounts.map(({ label }) => label)].find(
-    (key) => byteLength(key) > MAX_KEY_BYTES,
-  );
+  const long = [...keys, ...podCounts.map(({ label }) => label)].find((key) => byteLength(key) > KEY_BYTES);
   if (long !== undefined) {
     throw CallError.invalid(
-      `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(MAX_KEY_BYTES)}`,
+      `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
     );
   }
-  wrong('keys and prefixes', keys.length, Reads.maxKeys);
+  wrong('keys and prefixes', keys.length, READ_KEYS);
 }

@@ -20,7 +20,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb, reason::one_line};
-use extender_policy_api::v1alpha1::Controllers;
+use extender_policy_api::{limits::REJECTED_CONFIGURATION_BYTES, v1alpha1::Controllers};
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::{
@@ -108,7 +108,7 @@ impl Endpoint {
 
     /// Records what the latest handshake said of a configuration that it does not use. Logs a change.
     pub(super) fn set_rejected_configuration(&self, why: &str, backend: &str) {
-        let why = if why.is_empty() { String::new() } else { one_line(why, LONGEST_REJECTION) };
+        let why = if why.is_empty() { String::new() } else { one_line(why, REJECTED_CONFIGURATION_BYTES) };
         let mut known = self.rejected_configuration.lock();
         let address = self.address;
         match (known.is_empty(), why.is_empty()) {
@@ -193,9 +193,6 @@ impl Shared {
         self.several.load(Ordering::Relaxed)
     }
 }
-
-/// The longest text about a configuration that a backend does not use, in bytes.
-const LONGEST_REJECTION: usize = 1024;
 
 /// The addresses of a backend. When it is dropped, its tasks end.
 #[derive(Debug)]

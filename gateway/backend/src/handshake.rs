@@ -11,6 +11,7 @@ use extender_gateway_contract::protobuf::{count_packed, decoded, fields, malform
 use extender_gateway_core::BackendFailure;
 use extender_gateway_observe::Metrics;
 use extender_gateway_settings::{self as config, BackendName, Config, Mode, PodSource};
+use extender_policy_api::limits::{self, KEY_BYTES};
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
@@ -24,8 +25,6 @@ use super::{
     session::{HandshakeKey, Paths},
 };
 
-/// The largest answer, in bytes.
-const LARGEST_ANSWER: usize = 1 << 20;
 /// The timeout of a preflight. A backend that does not respond has not rejected anything.
 const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -40,28 +39,36 @@ struct FieldLimit {
 }
 
 const fn text(field: u32, name: &'static str) -> FieldLimit {
-    FieldLimit { field, name, most: None, longest: Some(256) }
+    FieldLimit { field, name, most: None, longest: Some(limits::HANDSHAKE_TEXT_BYTES) }
 }
+
+const HANDSHAKE_ENTRIES: Option<usize> = Some(limits::HANDSHAKE_ENTRIES);
 
 const LIMITS: [FieldLimit; 11] = [
     text(1, "name"),
     text(2, "version"),
     text(3, "revision"),
     text(4, "api_version"),
-    FieldLimit { most: Some(32), ..text(5, "requires") },
-    FieldLimit { most: Some(32), ..text(6, "services") },
-    FieldLimit { field: VERBS, name: "verbs", most: Some(32), longest: None },
-    FieldLimit { most: Some(64), longest: Some(LONGEST_KEY), ..text(9, "annotation_prefixes") },
+    FieldLimit { most: HANDSHAKE_ENTRIES, ..text(5, "requires") },
+    FieldLimit { most: HANDSHAKE_ENTRIES, ..text(6, "services") },
+    FieldLimit { field: VERBS, name: "verbs", most: HANDSHAKE_ENTRIES, longest: None },
+    FieldLimit {
+        most: Some(limits::ANNOTATION_PREFIXES),
+        longest: Some(KEY_BYTES),
+        ..text(9, "annotation_prefixes")
+    },
     // Each text in these has a limit of its own. Of a message that occurs twice the lists are joined.
-    FieldLimit { most: Some(64), longest: Some(1 << 10), ..text(11, "introspection") },
-    FieldLimit { most: Some(1), longest: Some(4 << 10), ..text(12, "controllers") },
-    FieldLimit { longest: Some(1 << 10), ..text(13, "rejected_configuration") },
+    FieldLimit {
+        most: Some(limits::PATHS),
+        longest: Some(limits::PATH_ENTRY_BYTES),
+        ..text(11, "introspection")
+    },
+    FieldLimit { most: Some(1), longest: Some(limits::CONTROLLERS_BYTES), ..text(12, "controllers") },
+    FieldLimit { longest: Some(limits::REJECTED_CONFIGURATION_BYTES), ..text(13, "rejected_configuration") },
 ];
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.
 const VERBS: u32 = 7;
-/// No key of a label or annotation is longer: 253 bytes, a slash and 63 bytes.
-const LONGEST_KEY: usize = 317;
 
 /// How the text of a failed handshake begins.
 pub(super) const FAILED: &str = "handshake failed";
@@ -87,7 +94,7 @@ pub(super) async fn handshake(
         let detail = format!("{FAILED}: {failure}");
         RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
-    let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
+    let limits = grpc::Limits { timeout, answer: limits::INFO_RESPONSE_BYTES };
     let answer = grpc::ask(requests, &paths.info, &request, limits).await.map_err(failed)?;
     read(answer).map_err(|failure| failed(failure.into()))
 }
@@ -158,10 +165,8 @@ enum Level {
 }
 
 impl DeclaredSize {
-    const MOST_PARTS: usize = 64;
-    const MOST_KEYS: usize = 1000;
     /// More than a verb may declare, so that the sentence about that names the verb.
-    const MOST_COUNTS: usize = 64;
+    const MOST_DECODED_COUNTS: usize = 64;
 
     fn add(&mut self, message: &[u8], level: Level) -> Result<(), BackendFailure> {
         for field in fields(message) {
@@ -175,19 +180,19 @@ impl DeclaredSize {
                     self.add(count, Level::Count)?;
                 }
                 (Level::Count, (2 | 3, Some(key))) => {
-                    check_length("a key of counts in reads", key.len(), LONGEST_KEY)?;
+                    check_length("a key of counts in reads", key.len(), KEY_BYTES)?;
                 }
                 (Level::Map, (field @ (1 | 2), Some(key))) => {
                     self.keys += 1;
                     let name = if field == 1 { "a key in reads" } else { "a prefix in reads" };
-                    check_length(name, key.len(), LONGEST_KEY)?;
+                    check_length(name, key.len(), KEY_BYTES)?;
                 }
                 _ => {}
             }
         }
-        check_count("parts in reads", self.parts, Some(Self::MOST_PARTS))?;
-        check_count("counts in reads", self.counts, Some(Self::MOST_COUNTS))?;
-        check_count("keys and prefixes in reads", self.keys, Some(Self::MOST_KEYS))
+        check_count("parts in reads", self.parts, Some(limits::READ_PARTS))?;
+        check_count("counts in reads", self.counts, Some(Self::MOST_DECODED_COUNTS))?;
+        check_count("keys and prefixes in reads", self.keys, Some(limits::READ_KEYS))
     }
 }
 

@@ -10,6 +10,7 @@ use extender_gateway_core::{
     filter::Turn,
     score::{Normalization, Range},
 };
+use extender_policy_api::limits::REQUEST_BYTES;
 use extender_policy_api::v1alpha1::{GetInfoResponse, TopologyCounts};
 pub use extender_policy_api::v1alpha1::{
     hook_service_server::SERVICE_NAME as HOOK_SERVICE,
@@ -30,9 +31,6 @@ use super::{answer_cache::CachedVerbs, introspection::Introspection};
 
 /// The supported package of the policy API.
 pub const API_VERSION: &str = "extender.policy.v1alpha1";
-
-/// The default for the largest accepted request: gRPC's usual limit.
-const USUAL_REQUEST_BYTES: usize = 4 << 20;
 
 /// A parsed handshake.
 #[derive(Debug)]
@@ -303,7 +301,7 @@ impl Info {
             scores_with_filter,
             keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
-                Ok(0) => USUAL_REQUEST_BYTES,
+                Ok(0) => REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),
             },
             introspection: Introspection::read(response.introspection, &response.services),

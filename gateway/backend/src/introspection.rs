@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_contract::protobuf::{decoded, malformed};
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
 pub use extender_policy_api::v1alpha1::introspection_service_server::SERVICE_NAME;
 use extender_policy_api::v1alpha1::{IntrospectRequest, IntrospectResponse, IntrospectionPath};
 use serde::de::IgnoredAny;
@@ -24,12 +25,8 @@ use super::{
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// The most requests to a backend at a time, until their answers are sent. They share the connection of calls.
 pub(super) const MOST_REQUESTS: usize = 4;
-/// The largest JSON value, in bytes.
-const LARGEST_JSON: usize = 4 << 20;
-/// The most that its message adds to it.
+/// The most that its message adds to the JSON.
 const ENVELOPE: usize = 64;
-/// The longest path and the longest description, in bytes.
-const LONGEST_TEXT: usize = 256;
 
 /// What a backend shows.
 #[derive(Debug, Default)]
@@ -57,7 +54,7 @@ impl Introspection {
 
     /// Why this path cannot be used beside those before it.
     fn unusable(&self, path: &str, description: &str) -> Option<&'static str> {
-        if path.len() > LONGEST_TEXT || description.len() > LONGEST_TEXT {
+        if path.len() > PATH_TEXT_BYTES || description.len() > PATH_TEXT_BYTES {
             return Some("or its description is longer than 256 bytes");
         }
         let mut names = Vec::new();
@@ -167,8 +164,7 @@ impl Backend {
             return Err(BackendFailure::new(FailureKind::Overloaded, detail).into());
         };
         let connection = &*session.connection;
-        let limits =
-            Limits { timeout: until.duration_since(Instant::now()), answer: LARGEST_JSON + ENVELOPE };
+        let limits = Limits { timeout: until.duration_since(Instant::now()), answer: JSON_BYTES + ENVELOPE };
         let (requests, path) = (&connection.requests, &connection.paths.introspect);
         let answer = grpc::ask(requests, path, request, limits).await?;
         let IntrospectResponse { json } = decoded(answer)?;

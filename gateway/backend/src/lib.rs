@@ -48,7 +48,7 @@ use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{RpcRole, Rpcs};
 use extender_gateway_settings as config;
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::{limits, v1alpha1::Purpose};
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -268,7 +268,7 @@ impl Backend {
             pieces: session.connection.head.around(call, pod.clone(), session.info.most_request_bytes)?,
             nodes: 0,
             form: NodeForm::None,
-            largest_answer: hook::LARGEST_POD_ANSWER,
+            largest_answer: limits::POD_RESPONSE_BYTES,
         };
         let read = |message| hook::pod_change(message, allowed);
         Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
@@ -312,7 +312,7 @@ impl Backend {
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
-            largest_answer: bind::LARGEST_ANSWER,
+            largest_answer: limits::BIND_RESPONSE_BYTES,
         };
         self.call(session, request, attempt, bind::answer).await
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, filter::Refusal};
+use extender_policy_api::limits::{NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 
 use crate::{
@@ -9,15 +10,9 @@ use crate::{
     question::ScoresWanted as Wanted,
 };
 
-/// The longest part of a reason that is kept, in bytes: many times what is displayed. The rest is cut off.
-pub(super) const LONGEST_REASON: usize = 4 << 10;
-
-/// The longest name of a rule that is kept, in bytes.
-const LONGEST_RULE: usize = 63;
-
 /// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
 pub fn largest_answer(count: u32) -> usize {
-    (64 << 10) + count as usize * 1024
+    NODES_RESPONSE_BYTES + count as usize * NODE_RESPONSE_BYTES
 }
 
 /// The result of a request about nodes.
@@ -80,8 +75,8 @@ pub fn filter(
     let refusals =
         rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions, rule }| {
             Refusal {
-                reason: cut(reason, LONGEST_REASON),
-                rule: cut(rule, LONGEST_RULE),
+                reason: cut(reason, REASON_BYTES),
+                rule: cut(rule, RULE_BYTES),
                 preemption_may_help,
                 positions,
             }

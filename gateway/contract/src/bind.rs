@@ -7,13 +7,9 @@ use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
 use super::{
-    answer::{LONGEST_REASON, cut},
     pod::{PodView, pod_message},
     protobuf::{decoded, malformed},
 };
-
-/// The largest answer that is read, in bytes: its message has at most 1024.
-pub const LARGEST_ANSWER: usize = 16 << 10;
 
 /// A request to a binder.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +50,7 @@ pub fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
 /// empty answer.
 pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     let BindResponse { outcome, message } = decoded(message)?;
-    let why = |message| reason::one_line(&cut(message, LONGEST_REASON), reason::LONGEST);
+    let why = |message: String| reason::one_line(&message, reason::LONGEST);
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
         Ok(BindOutcome::Declined) => Ok(Bound::Declined(why(message))),

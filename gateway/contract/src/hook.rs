@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use extender_gateway_core::BackendFailure;
+use extender_policy_api::limits::{
+    AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_REASON_BYTES, CHANGE_USERS, CHANGE_VALUE_BYTES,
+    KEY_BYTES, NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
+};
 use extender_policy_api::v1alpha1::{
     BeforeScoreResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
@@ -14,25 +18,6 @@ use super::{
     change::{ChangedParts, part_in_words, parts_of_node, parts_of_pod},
     protobuf::{count_numbers, decoded, fields, malformed},
 };
-
-/// The largest response of `BeforeFilter`, in bytes.
-pub const LARGEST_POD_ANSWER: usize = 128 << 10;
-
-/// The most entries of the maps and lists of one change.
-const MOST_ENTRIES: usize = 64;
-/// The most terms, requirements and values of a node affinity, and its bytes.
-const MOST_TERMS: usize = 1024;
-const MOST_AFFINITY_BYTES: usize = 64 << 10;
-/// The most users of the holds of one change, and of all together besides [`MOST_USERS_A_NODE`] for each node.
-const MOST_USERS: usize = 1_024;
-const MOST_USERS_A_NODE: usize = 24;
-/// The longest UID of a user, in bytes.
-const LONGEST_UID: usize = 64;
-/// The longest key and the longest value, in bytes.
-const LONGEST_KEY: usize = 317;
-const LONGEST_VALUE: usize = 256;
-/// The longest part of a reason that is kept, in bytes.
-const LONGEST_REASON: usize = 200;
 
 /// What a hook changes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -100,7 +85,7 @@ pub fn pod_change(message: Bytes, allowed: ChangedParts) -> Result<Answered<Chan
 fn read_pod(mut change: PodChange, allowed: ChangedParts) -> Result<Option<Arc<PodChange>>, BackendFailure> {
     check_allowed(allowed, parts_of_pod(&change))?;
     check_pod(&change)?;
-    change.reason = cut(change.reason, LONGEST_REASON);
+    change.reason = cut(change.reason, CHANGE_REASON_BYTES);
     let is_change = parts_of_pod(&change).next().is_some();
     Ok(is_change.then(|| Arc::new(change)))
 }
@@ -108,7 +93,7 @@ fn read_pod(mut change: PodChange, allowed: ChangedParts) -> Result<Option<Arc<P
 fn read_nodes(mut change: NodeChange, allowed: ChangedParts) -> Result<ChangedNodes, BackendFailure> {
     check_allowed(allowed, parts_of_node(&change))?;
     check_node(&change)?;
-    change.reason = cut(change.reason, LONGEST_REASON);
+    change.reason = cut(change.reason, CHANGE_REASON_BYTES);
     let positions = std::mem::take(&mut change.positions);
     Ok(ChangedNodes { positions, change: Arc::new(change) })
 }
@@ -130,21 +115,21 @@ fn check_allowed(
 fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const POD: u32 = 2;
     const NODES: u32 = 3;
-    let most = 4096 + 4 * count as usize;
-    let most_users = MOST_USERS + MOST_USERS_A_NODE * count as usize;
+    let most = RESPONSE_ENTRIES + NODE_ENTRIES * count as usize;
+    let most_users = RESPONSE_USERS + NODE_USERS * count as usize;
     let (mut pods, mut entries, mut users, mut changes, mut positions) = (0, 0_usize, 0, 0_usize, 0);
     for field in fields(message) {
         let (field, Some(content)) = field? else { continue };
         entries += match field {
             POD => {
                 pods += 1;
-                few(entries_of(content, &POD_ENTRIES)?, MOST_ENTRIES, "entries")?
+                few(entries_of(content, &ENTRIES_OF_POD)?, CHANGE_ENTRIES, "entries")?
             }
             NODES => {
                 changes += 1;
                 positions += named(content, count)?;
-                users += few(entries_of(content, &USERS)?, MOST_USERS, "users of holds")?;
-                few(entries_of(content, &NODE_ENTRIES)?, MOST_ENTRIES, "entries")?
+                users += few(entries_of(content, &USERS)?, CHANGE_USERS, "users of holds")?;
+                few(entries_of(content, &ENTRIES_OF_NODES)?, CHANGE_ENTRIES, "entries")?
             }
             _ => 0,
         };
@@ -202,7 +187,7 @@ enum Entries {
 
 /// `Resources.others`.
 const RESOURCES: [Entries; 1] = [Entries::Each(5)];
-const POD_ENTRIES: [Entries; 8] = [
+const ENTRIES_OF_POD: [Entries; 8] = [
     Entries::Each(1),
     Entries::Each(2),
     Entries::Each(3),
@@ -210,9 +195,9 @@ const POD_ENTRIES: [Entries; 8] = [
     Entries::Each(7),
     Entries::Each(8),
     Entries::In(9, &RESOURCES),
-    Entries::Bytes(5, MOST_AFFINITY_BYTES),
+    Entries::Bytes(5, AFFINITY_BYTES),
 ];
-const NODE_ENTRIES: [Entries; 8] = [
+const ENTRIES_OF_NODES: [Entries; 8] = [
     Entries::Each(4),
     Entries::Each(5),
     Entries::Each(6),
@@ -261,9 +246,9 @@ fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
         return Err(malformed("a change sets and removes the node affinity"));
     }
     let terms = node_affinity.as_ref().map_or(0, terms);
-    if terms > MOST_TERMS {
+    if terms > AFFINITY_ENTRIES {
         return Err(malformed(format!(
-            "a node affinity has {terms} entries, at most {MOST_TERMS} are accepted"
+            "a node affinity has {terms} entries, at most {AFFINITY_ENTRIES} are accepted"
         )));
     }
     let tolerations = change.add_tolerations.iter().chain(&change.remove_tolerations);
@@ -294,10 +279,10 @@ fn check_node(change: &NodeChange) -> Result<(), BackendFailure> {
 
 fn check_hold(hold: &Hold) -> Result<(), BackendFailure> {
     let Some(resources) = &hold.resources else { return Err(malformed("a hold has no resources")) };
-    if let Some(user) = hold.users.iter().find(|user| !(1..=LONGEST_UID).contains(&user.uid.len())) {
+    if let Some(user) = hold.users.iter().find(|user| !(1..=USER_UID_BYTES).contains(&user.uid.len())) {
         let bytes = user.uid.len();
         return Err(malformed(format!(
-            "the user of a hold has a UID of {bytes} bytes; expected 1 to {LONGEST_UID}"
+            "the user of a hold has a UID of {bytes} bytes; expected 1 to {USER_UID_BYTES}"
         )));
     }
     let at_most = hold.users.iter().flat_map(|user| &user.at_most);
@@ -313,21 +298,21 @@ fn is_negative(resources: &Resources) -> bool {
 }
 
 fn check_keys<'k>(mut keys: impl Iterator<Item = &'k String>) -> Result<(), BackendFailure> {
-    match keys.find(|key| !(1..=LONGEST_KEY).contains(&key.len())) {
+    match keys.find(|key| !(1..=KEY_BYTES).contains(&key.len())) {
         None => Ok(()),
         Some(key) if key.is_empty() => Err(malformed("a change has an empty key")),
         Some(key) => Err(malformed(format!(
-            "a change has a key of {} bytes, at most {LONGEST_KEY} are accepted",
+            "a change has a key of {} bytes, at most {KEY_BYTES} are accepted",
             key.len()
         ))),
     }
 }
 
 fn check_values<'v>(mut values: impl Iterator<Item = &'v String>) -> Result<(), BackendFailure> {
-    match values.find(|value| value.len() > LONGEST_VALUE) {
+    match values.find(|value| value.len() > CHANGE_VALUE_BYTES) {
         None => Ok(()),
         Some(value) => Err(malformed(format!(
-            "a change has a value of {} bytes, at most {LONGEST_VALUE} are accepted",
+            "a change has a value of {} bytes, at most {CHANGE_VALUE_BYTES} are accepted",
             value.len()
         ))),
     }

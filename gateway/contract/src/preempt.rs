@@ -2,10 +2,11 @@
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
+use extender_policy_api::limits::{ADDED_UID_BYTES, ADDED_UIDS};
 use extender_policy_api::v1alpha1::{Candidate, PreemptResponse};
 
 use crate::{
-    answer::{Answered, LONGEST_REASON, evaluated},
+    answer::{Answered, evaluated},
     nodes::NodesField,
     protobuf::{count_numbers, decoded, fields, malformed},
     question::{CallFields, RequestHead},
@@ -42,9 +43,6 @@ impl PreemptQuestion<'_> {
         Ok([first.into(), nodes, candidates.into()])
     }
 }
-
-/// The most victims that one answer may add.
-const MOST_ADDED: usize = 10_000;
 
 /// Reads the answer to Preempt about `count` nodes with `offered` victims.
 ///
@@ -84,13 +82,13 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
             let (ADDED, uid) = field? else { continue };
             match uid.map(<[u8]>::len) {
                 Some(0) => return Err(malformed("an added victim has no UID")),
-                Some(bytes) if bytes > LONGEST_REASON => {
+                Some(bytes) if bytes > ADDED_UID_BYTES => {
                     let text = "the UID of an added victim has";
-                    return Err(malformed(format!("{text} {bytes} bytes, at most {LONGEST_REASON} can be")));
+                    return Err(malformed(format!("{text} {bytes} bytes, at most {ADDED_UID_BYTES} can be")));
                 }
                 _ => added += 1,
             }
-            check("victims are added", added, MOST_ADDED)?;
+            check("victims are added", added, ADDED_UIDS)?;
         }
     }
     Ok(())

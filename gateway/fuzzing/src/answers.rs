@@ -25,6 +25,7 @@ use extender_gateway_core::{
     reason,
 };
 use extender_gateway_object::view::{KeyPrefixes, PodFactsView};
+use extender_policy_api::limits::REASON_BYTES;
 use extender_policy_api::v1alpha1::{
     ChangedPart, FilterResponse, MapReads, NodeFacts, NodeReads, NodeUsage, PodFacts, PreemptResponse,
     Resources, ScoreResponse,
@@ -33,9 +34,6 @@ use prost::Message;
 
 /// The longest text of a failure, in bytes.
 const LONGEST_FAILURE: usize = 300;
-/// The longest reason that the gateway keeps of a backend's, in bytes.
-const LONGEST_REASON: usize = 4 << 10;
-
 /// The longest text about a change, in bytes.
 const LONGEST_WORDS: usize = 400;
 
@@ -147,7 +145,7 @@ pub fn filter(bytes: &[u8]) {
     let positions: Vec<u32> = refusals.iter().flat_map(|refusal| refusal.positions.clone()).collect();
     assert_eq!(positions, generated_positions(&message));
     assert!(positions.iter().all(|position| *position < count));
-    assert!(refusals.iter().all(|refusal| refusal.reason.len() <= LONGEST_REASON));
+    assert!(refusals.iter().all(|refusal| refusal.reason.len() <= REASON_BYTES));
     decided(refusals, count, positions.len());
 }
 

@@ -1,7 +1,7 @@
 //! Binding. What is bound is bound, so most cases ask nothing that a backend may do.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1alpha1 as api};
 use prost::Message as _;
 use tonic::{Code, Status};
 
@@ -181,8 +181,8 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
 
 async fn message(suite: &Suite) -> Result<(), Stop> {
     let length = bind(suite).await?.message.len();
-    if length > 1_024 {
-        return failed(format!("`message` has {length} bytes; at most 1,024 are allowed"));
+    if length > BIND_MESSAGE_BYTES {
+        return failed(format!("`message` has {length} bytes; at most {BIND_MESSAGE_BYTES} are allowed"));
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Rejections, and scores that come with them.
 
+use extender_policy_api::limits::{REASON_BYTES, RULE_BYTES};
+
 use super::calls::unless_changing;
 use crate::{
     answer::{Answer, Verdict, difference},
@@ -54,18 +56,14 @@ async fn reasons(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The gateway reads so many bytes of a reason and of a rule.
-const MAX_REASON_BYTES: usize = 4 << 10;
-const MAX_RULE_BYTES: usize = 63;
-
 async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
     for (_, answer) in answers(suite).await? {
         for verdict in &answer.verdicts {
             let Verdict::Rejected { reason, rule, .. } = verdict else { continue };
-            if reason.len() > MAX_REASON_BYTES || rule.len() > MAX_RULE_BYTES {
+            if reason.len() > REASON_BYTES || rule.len() > RULE_BYTES {
                 let (reason, rule) = (reason.len(), rule.len());
                 return failed(format!(
-                    "a reason has {reason} bytes and its rule {rule}; the gateway reads {MAX_REASON_BYTES} and {MAX_RULE_BYTES}"
+                    "a reason has {reason} bytes and its rule {rule}; the gateway reads {REASON_BYTES} and {RULE_BYTES}"
                 ));
             }
         }

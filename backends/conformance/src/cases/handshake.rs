@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use extender_policy_api::limits::{
+    ANNOTATION_PREFIXES, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES, NAME_BYTES, REVISION_BYTES,
+    VERSION_BYTES,
+};
 use extender_policy_api::v1alpha1 as api;
 use futures_util::future::try_join_all;
 use prost::Message as _;
@@ -14,28 +18,21 @@ use crate::{
     suite::Suite,
 };
 
-/// Limits in bytes and entries.
-const MAX_NAME: usize = 63;
-const MAX_VERSION: usize = 64;
-const MAX_LISTED: usize = 32;
-const MAX_PREFIXES: usize = 64;
-pub(super) const MAX_KEY: usize = 317;
-
 /// So many handshakes, one after the other and at once.
 const REPEATED: usize = 100;
 const AT_ONCE: usize = 50;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "handshake.name" Must ["6.1"] "name has 1 to 63 bytes" => name;
-        "handshake.version" Must ["8.3"] "version has at most 64 bytes" => |suite|
-            at_most("version", &suite.declared.info.version, MAX_VERSION);
-        "handshake.revision" Must ["8.3"] "revision has at most 64 bytes" => |suite|
-            at_most("revision", &suite.declared.info.revision, MAX_VERSION);
+        "handshake.name" Must ["6.1"] "name is neither empty nor too long" => name;
+        "handshake.version" Must ["8.3"] "version is not too long" => |suite|
+            at_most("version", &suite.declared.info.version, VERSION_BYTES);
+        "handshake.revision" Must ["8.3"] "revision is not too long" => |suite|
+            at_most("revision", &suite.declared.info.revision, REVISION_BYTES);
         "handshake.revision-set" Should ["7.1"] "there is a revision" => revision_set;
         "handshake.api-version" Must ["6.2"] "api_version is this package" => api_version;
         "handshake.requires" Must ["8.1"] "requires names nothing unknown" => requires;
-        "handshake.services" Must ["8.3"] "services has at most 32 short names" => services;
+        "handshake.services" Must ["8.3"] "services are few and short" => services;
         "handshake.prefixes" Must ["8.3"] "annotation_prefixes are few and short" => prefixes;
         "handshake.verbs" Must ["2.1"] "at least one verb is listed" => verbs;
         "handshake.verbs-once" Must ["6.1"] "each verb is listed once" => verbs_once;
@@ -59,7 +56,7 @@ async fn name(suite: &Suite) -> Result<(), Stop> {
     if name.is_empty() {
         return failed("`name` is empty");
     }
-    at_most("name", name, MAX_NAME)
+    at_most("name", name, NAME_BYTES)
 }
 
 async fn revision_set(suite: &Suite) -> Result<(), Stop> {
@@ -86,24 +83,24 @@ async fn requires(suite: &Suite) -> Result<(), Stop> {
 
 async fn services(suite: &Suite) -> Result<(), Stop> {
     let services = &suite.declared.info.services;
-    if services.len() > MAX_LISTED {
+    if services.len() > HANDSHAKE_ENTRIES {
         return failed(format!(
-            "`services` has {} entries; at most {MAX_LISTED} are allowed",
+            "`services` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
             services.len()
         ));
     }
-    services.iter().try_for_each(|service| at_most("services", service, 256))
+    services.iter().try_for_each(|service| at_most("services", service, HANDSHAKE_TEXT_BYTES))
 }
 
 async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     let prefixes = &suite.declared.info.annotation_prefixes;
-    if prefixes.len() > MAX_PREFIXES {
+    if prefixes.len() > ANNOTATION_PREFIXES {
         let count = prefixes.len();
         return failed(format!(
-            "`annotation_prefixes` has {count} entries; at most {MAX_PREFIXES} are allowed"
+            "`annotation_prefixes` has {count} entries; at most {ANNOTATION_PREFIXES} are allowed"
         ));
     }
-    prefixes.iter().try_for_each(|prefix| at_most("annotation_prefixes", prefix, MAX_KEY))
+    prefixes.iter().try_for_each(|prefix| at_most("annotation_prefixes", prefix, KEY_BYTES))
 }
 
 async fn verbs(suite: &Suite) -> Result<(), Stop> {
@@ -116,8 +113,11 @@ async fn verbs(suite: &Suite) -> Result<(), Stop> {
 async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
     let mut seen = BTreeSet::new();
     let listed = &suite.declared.info.verbs;
-    if listed.len() > MAX_LISTED {
-        return failed(format!("`verbs` has {} entries; at most {MAX_LISTED} are allowed", listed.len()));
+    if listed.len() > HANDSHAKE_ENTRIES {
+        return failed(format!(
+            "`verbs` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
+            listed.len()
+        ));
     }
     match listed.iter().find(|verb| !seen.insert(verb.verb)) {
         Some(twice) => failed(format!("`verbs` lists {} twice", twice.verb().as_str_name())),

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use extender_policy_api::limits::{
+    CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES, PATH_TEXT_BYTES, PATHS,
+};
 use extender_policy_api::v1alpha1::{self as api, introspection_service_server::SERVICE_NAME};
 use http::uri::PathAndQuery;
 use prost::Message as _;
@@ -17,13 +20,6 @@ use crate::{
     suite::{Suite, refused},
 };
 
-const MAX_PATHS: usize = 64;
-const MAX_TEXT: usize = 256;
-/// Limits of `Controllers`.
-const MAX_NAMES: usize = 32;
-const MAX_NAME: usize = 63;
-const MAX_LEASE: usize = 320;
-const MAX_IDENTITY: usize = 253;
 const CONTROLLERS: &str = "extender.policy.v1alpha1.Controllers";
 /// A value of parameters, which names nothing.
 const UNKNOWN: &str = "conformance-unknown";
@@ -59,16 +55,13 @@ async fn service(suite: &Suite) -> Result<(), Stop> {
 
 async fn paths(suite: &Suite) -> Result<(), Stop> {
     let paths = declared(suite)?;
-    if paths.len() > MAX_PATHS {
-        return failed(format!(
-            "`introspection` has {} entries; at most {MAX_PATHS} are allowed",
-            paths.len()
-        ));
+    if paths.len() > PATHS {
+        return failed(format!("`introspection` has {} entries; at most {PATHS} are allowed", paths.len()));
     }
     let mut shapes = BTreeMap::new();
     for api::IntrospectionPath { path, description } in paths {
-        at_most("a path", path, MAX_TEXT)?;
-        at_most("the description of a path", description, MAX_TEXT)?;
+        at_most("a path", path, PATH_TEXT_BYTES)?;
+        at_most("the description of a path", description, PATH_TEXT_BYTES)?;
         if description.contains(char::is_control) {
             return failed(format!("the description of the path {path:?} is not one line"));
         }
@@ -187,19 +180,24 @@ async fn controllers(suite: &Suite) -> Result<api::Controllers, Stop> {
 
 async fn limits(suite: &Suite) -> Result<(), Stop> {
     let api::Controllers { names, lease, identity, leader } = controllers(suite).await?;
-    if names.is_empty() || names.len() > MAX_NAMES {
-        return failed(format!("`controllers` has {} names; 1 to {MAX_NAMES} are allowed", names.len()));
+    if names.is_empty() || names.len() > CONTROLLER_NAMES {
+        return failed(format!(
+            "`controllers` has {} names; 1 to {CONTROLLER_NAMES} are allowed",
+            names.len()
+        ));
     }
-    for (field, text, most) in names.iter().map(|name| ("a name of `controllers`", name, MAX_NAME)).chain([
-        ("`controllers.lease`", &lease, MAX_LEASE),
-        ("`controllers.identity`", &identity, MAX_IDENTITY),
-    ]) {
+    for (field, text, most) in
+        names.iter().map(|name| ("a name of `controllers`", name, CONTROLLER_NAME_BYTES)).chain([
+            ("`controllers.lease`", &lease, LEASE_BYTES),
+            ("`controllers.identity`", &identity, IDENTITY_BYTES),
+        ])
+    {
         at_most(field, text, most)?;
         if text.is_empty() {
             return failed(format!("{field} is empty"));
         }
     }
-    at_most("`controllers.leader`", &leader, MAX_IDENTITY)
+    at_most("`controllers.leader`", &leader, IDENTITY_BYTES)
 }
 
 /// Asked until nothing has changed in between, a few times.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
 use extender_policy_api::v1alpha1 as api;
 use tonic::Code;
 
-use super::handshake::MAX_KEY;
 use crate::{
     case::{self, Case, Stop, failed, skipped},
     declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
@@ -13,11 +13,6 @@ use crate::{
     sent::Extent,
     suite::Suite,
 };
-
-/// The most keys and prefixes of a verb, and the most parts and counts.
-const MAX_KEYS: usize = 1_000;
-const MAX_PARTS: usize = 64;
-const MAX_COUNTS: usize = 8;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
@@ -120,15 +115,15 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
         let verb = terms.verb.name();
         let texts = || maps(reads).flat_map(|(_, map)| map.keys.iter().chain(&map.prefixes));
-        if let Some(long) = texts().find(|text| text.len() > MAX_KEY) {
-            return failed(format!("{verb}: `reads` has a key of {} bytes; at most {MAX_KEY}", long.len()));
+        if let Some(long) = texts().find(|text| text.len() > KEY_BYTES) {
+            return failed(format!("{verb}: `reads` has a key of {} bytes; at most {KEY_BYTES}", long.len()));
         }
         let parts =
             reads.pod.iter().map(|pod| pod.parts.len()).chain(reads.node.iter().map(|node| node.parts.len()));
-        if texts().count() > MAX_KEYS || parts.sum::<usize>() > MAX_PARTS {
+        if texts().count() > READ_KEYS || parts.sum::<usize>() > READ_PARTS {
             let keys = texts().count();
             return failed(format!(
-                "{verb}: `reads` has {keys} keys and prefixes; at most {MAX_KEYS} are allowed"
+                "{verb}: `reads` has {keys} keys and prefixes; at most {READ_KEYS} are allowed"
             ));
         }
     }
@@ -156,8 +151,8 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
         if !ascending(&by_node) || !ascending(&by_pod) {
             return failed(format!("{verb}: counts are not in ascending order, each once"));
         }
-        if by_node.len() > MAX_COUNTS || by_pod.len() > MAX_COUNTS {
-            return failed(format!("{verb}: more than {MAX_COUNTS} counts are declared"));
+        if by_node.len() > READ_COUNTS || by_pod.len() > READ_COUNTS {
+            return failed(format!("{verb}: more than {READ_COUNTS} counts are declared"));
         }
         let kinds = nodes.iter().map(|by| (by.by, &by.label)).chain(pods.iter().map(|by| (by.by, &by.label)));
         for (by, label) in kinds {

@@ -1,28 +1,13 @@
 //! The limits of changes in hooks.proto and SPEC.md, 58.4.
 
+use extender_policy_api::limits::{
+    AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_USERS, CHANGE_VALUE_BYTES, KEY_BYTES,
+    NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
+};
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
 use crate::case::{Stop, failed};
-
-/// The most entries of the maps and lists of one change; the terms of a node affinity count apart.
-const MAX_ENTRIES: usize = 64;
-const MAX_TERMS: usize = 1_024;
-const MAX_AFFINITY_BYTES: usize = 64 << 10;
-
-/// The most entries of all changes of a response, and so many more for each node.
-const MAX_ALL_ENTRIES: usize = 4_096;
-const MAX_ENTRIES_PER_NODE: usize = 4;
-
-/// The most users of the holds of a change, and of all changes besides so many for each node.
-const MAX_USERS: usize = 1_024;
-const MAX_USERS_PER_NODE: usize = 24;
-/// The longest UID of a user, in bytes.
-const MAX_UID_BYTES: usize = 64;
-
-/// The longest key and the longest value, in bytes.
-const MAX_KEY_BYTES: usize = 317;
-const MAX_VALUE_BYTES: usize = 256;
 
 /// A response about so many nodes is within the limits.
 pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), Stop> {
@@ -31,11 +16,11 @@ pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result
         of_node(change).map_err(|stop| stop.after(&format!("`nodes[{at}]`")))?;
     }
     let entries = response.pod.iter().map(entries_of_pod).chain(response.nodes.iter().map(entries_of_node));
-    let (entries, most) = (entries.sum::<usize>(), MAX_ALL_ENTRIES + MAX_ENTRIES_PER_NODE * nodes);
+    let (entries, most) = (entries.sum::<usize>(), RESPONSE_ENTRIES + NODE_ENTRIES * nodes);
     if entries > most {
         return failed(format!("all changes together have {entries} entries; at most {most} are allowed"));
     }
-    few_users(response.nodes.iter().map(users_of).sum(), MAX_USERS + MAX_USERS_PER_NODE * nodes)
+    few_users(response.nodes.iter().map(users_of).sum(), RESPONSE_USERS + NODE_USERS * nodes)
 }
 
 fn few_users(users: usize, most: usize) -> Result<(), Stop> {
@@ -70,14 +55,14 @@ fn of_node(change: &api::NodeChange) -> Result<(), Stop> {
         return failed("it adds a taint without an effect");
     }
     change.holds.iter().try_for_each(hold)?;
-    few_users(users_of(change), MAX_USERS)?;
+    few_users(users_of(change), CHANGE_USERS)?;
     few_entries(entries_of_node(change))
 }
 
 fn hold(hold: &api::Hold) -> Result<(), Stop> {
     let Some(resources) = &hold.resources else { return failed("it has a hold without resources") };
-    if hold.users.iter().any(|user| !(1..=MAX_UID_BYTES).contains(&user.uid.len())) {
-        return failed(format!("the user of a hold has no UID of at most {MAX_UID_BYTES} bytes"));
+    if hold.users.iter().any(|user| !(1..=USER_UID_BYTES).contains(&user.uid.len())) {
+        return failed(format!("the user of a hold has no UID of at most {USER_UID_BYTES} bytes"));
     }
     let at_most = hold.users.iter().filter_map(|user| user.at_most.as_ref());
     let is_negative = |it: &api::Resources| {
@@ -101,11 +86,11 @@ fn key(key: &str) -> Result<(), Stop> {
     if key.is_empty() {
         return failed("it has an empty key");
     }
-    not_longer("key", key, MAX_KEY_BYTES)
+    not_longer("key", key, KEY_BYTES)
 }
 
 fn value(value: &str) -> Result<(), Stop> {
-    not_longer("value", value, MAX_VALUE_BYTES)
+    not_longer("value", value, CHANGE_VALUE_BYTES)
 }
 
 fn not_longer(what: &str, text: &str, most: usize) -> Result<(), Stop> {
@@ -119,7 +104,7 @@ fn not_longer(what: &str, text: &str, most: usize) -> Result<(), Stop> {
 
 /// An empty key means every taint.
 fn toleration(toleration: &api::Toleration) -> Result<(), Stop> {
-    not_longer("key", &toleration.key, MAX_KEY_BYTES)?;
+    not_longer("key", &toleration.key, KEY_BYTES)?;
     let texts = [&toleration.operator, &toleration.value, &toleration.effect];
     texts.into_iter().try_for_each(|text| value(text))
 }
@@ -129,10 +114,10 @@ fn node_affinity(change: &api::PodChange, affinity: &api::NodeAffinity) -> Resul
         return failed("it has both `node_affinity` and `remove_node_affinity`");
     }
     let (terms, bytes) = (terms(affinity), affinity.encoded_len());
-    if terms > MAX_TERMS || bytes > MAX_AFFINITY_BYTES {
+    if terms > AFFINITY_ENTRIES || bytes > AFFINITY_BYTES {
         return failed(format!(
-            "its node affinity has {terms} terms, requirements and values, and {bytes} bytes; at most {MAX_TERMS} and \
-             {MAX_AFFINITY_BYTES} are allowed"
+            "its node affinity has {terms} terms, requirements and values, and {bytes} bytes; at most {AFFINITY_ENTRIES} and \
+             {AFFINITY_BYTES} are allowed"
         ));
     }
     Ok(())
@@ -150,8 +135,8 @@ fn terms(affinity: &api::NodeAffinity) -> usize {
 }
 
 fn few_entries(entries: usize) -> Result<(), Stop> {
-    if entries > MAX_ENTRIES {
-        return failed(format!("it has {entries} entries; at most {MAX_ENTRIES} are allowed"));
+    if entries > CHANGE_ENTRIES {
+        return failed(format!("it has {entries} entries; at most {CHANGE_ENTRIES} are allowed"));
     }
     Ok(())
 }

@@ -386,8 +386,8 @@ func (x *BeforeScoreResponse) GetNodes() []*NodeChange {
 	return nil
 }
 
-// What changes about the pod. Pod.raw_json, Pod.topology_counts and annotations stay as they are. At most 64 entries in
-// all maps and lists together.
+// What changes about the pod. Pod.raw_json, Pod.topology_counts and annotations stay as they are. At most CHANGE_ENTRIES
+// in all maps and lists together.
 type PodChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Labels that are added or replaced.
@@ -398,8 +398,8 @@ type PodChange struct {
 	SetNodeSelector map[string]string `protobuf:"bytes,3,rep,name=set_node_selector,json=setNodeSelector,proto3" json:"set_node_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. Keys of the node selector that are removed.
 	RemoveNodeSelector []string `protobuf:"bytes,4,rep,name=remove_node_selector,json=removeNodeSelector,proto3" json:"remove_node_selector,omitempty"`
-	// OPTIONAL. The node affinity that replaces the pod's. At most 1,024 terms, requirements and values. Absent: it
-	// stays, unless remove_node_affinity is set.
+	// OPTIONAL. The node affinity that replaces the pod's. At most AFFINITY_ENTRIES: terms, requirements and
+	// values. Absent: it stays, unless remove_node_affinity is set.
 	NodeAffinity *NodeAffinity `protobuf:"bytes,5,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
 	// OPTIONAL. The pod has no node affinity. Not with node_affinity.
 	RemoveNodeAffinity bool `protobuf:"varint,6,opt,name=remove_node_affinity,json=removeNodeAffinity,proto3" json:"remove_node_affinity,omitempty"`
@@ -410,7 +410,8 @@ type PodChange struct {
 	// OPTIONAL. Added to PodFacts.requests, and CPU and memory to PodFacts.nonzero_requests. Numbers may be negative; a
 	// sum is at least 0.
 	AddRequests *Resources `protobuf:"bytes,9,opt,name=add_requests,json=addRequests,proto3" json:"add_requests,omitempty"`
-	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most 200 bytes; longer ones are truncated.
+	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most CHANGE_REASON_BYTES; longer ones are
+	// truncated.
 	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -517,7 +518,7 @@ func (x *PodChange) GetReason() string {
 }
 
 // What changes about nodes. NodeRow.raw_json, NodeRow.pod_counts and everything that is not named here stay as they
-// are. At most 64 entries in all maps and lists except positions.
+// are. At most CHANGE_ENTRIES in all maps and lists except positions.
 type NodeChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Positions of the nodes in the request, from 0 to Nodes.count - 1, each once. At least one.
@@ -534,10 +535,11 @@ type NodeChange struct {
 	AddTaints []*Taint `protobuf:"bytes,6,rep,name=add_taints,json=addTaints,proto3" json:"add_taints,omitempty"`
 	// OPTIONAL. Taints that are removed: those of this key and, unless they are empty, this value and this effect.
 	RemoveTaints []*Taint `protobuf:"bytes,7,rep,name=remove_taints,json=removeTaints,proto3" json:"remove_taints,omitempty"`
-	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most 200 bytes; longer ones are truncated.
+	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most CHANGE_REASON_BYTES; longer ones are
+	// truncated.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	// OPTIONAL. Room that is kept on the nodes: added to NodeRow.usage, as far as its users do not use it there. At most
-	// 64, with 1,024 users together.
+	// OPTIONAL. Room that is kept on the nodes: added to NodeRow.usage, as far as its users do not use it there. With
+	// CHANGE_USERS together at most.
 	Holds         []*Hold `protobuf:"bytes,9,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -695,7 +697,7 @@ func (x *Hold) GetUsers() []*HoldUser {
 
 type HoldUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. metadata.uid, at most 64 bytes.
+	// REQUIRED. metadata.uid, at most USER_UID_BYTES.
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
 	// OPTIONAL. The most of its requests that are taken from the hold, no number negative; `pods` is ignored. Absent: all
 	// that it requests.

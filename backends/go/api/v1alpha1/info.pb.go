@@ -545,12 +545,12 @@ func (Normalization) EnumDescriptor() ([]byte, []int) {
 
 type GetInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Version of the gateway, for the backend's log. At most 64 bytes.
+	// REQUIRED. Version of the gateway, for the backend's log. At most VERSION_BYTES.
 	GatewayVersion string `protobuf:"bytes,1,opt,name=gateway_version,json=gatewayVersion,proto3" json:"gateway_version,omitempty"`
 	// REQUIRED. The API packages that the gateway supports, the preferred one first:
 	// "extender.policy.v1alpha1".
 	ApiVersions []string `protobuf:"bytes,2,rep,name=api_versions,json=apiVersions,proto3" json:"api_versions,omitempty"`
-	// REQUIRED. The name under which the operator configured this backend. At most 63 bytes.
+	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
 	// OPTIONAL. The operator's `args` as one JSON object in UTF-8. Empty if there are none. A backend that
 	// does not understand them returns INVALID_ARGUMENT and says what is expected. One process can serve
@@ -620,13 +620,13 @@ func (x *GetInfoRequest) GetArgs() []byte {
 
 type GetInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The policy's name, such as "label-rules". At most 63 bytes.
+	// REQUIRED. The policy's name, such as "label-rules". At most NAME_BYTES.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// OPTIONAL. Version of the program. At most 64 bytes.
+	// OPTIONAL. Version of the program. At most VERSION_BYTES.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// OPTIONAL. Identifies everything that answers depend on besides the request: code, rule files. It
 	// changes when they change, is equal on replicas that give equal answers, and is repeated in each
-	// Result. Absent: unknown. At most 64 bytes.
+	// Result. Absent: unknown. At most REVISION_BYTES.
 	Revision string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// REQUIRED. The API package that the backend implements: "extender.policy.v1alpha1".
 	ApiVersion string `protobuf:"bytes,4,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
@@ -645,14 +645,15 @@ type GetInfoResponse struct {
 	// begins with one of these. An empty string means all. Absent: none are sent.
 	AnnotationPrefixes []string `protobuf:"bytes,9,rep,name=annotation_prefixes,json=annotationPrefixes,proto3" json:"annotation_prefixes,omitempty"`
 	// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
-	// larger one; the call fails with a message. Absent or 0: 4 MiB, gRPC's usual limit.
+	// larger one; the call fails with a message. Absent or 0: REQUEST_BYTES, gRPC's usual limit.
 	MaxRequestBytes uint64 `protobuf:"varint,10,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
-	// OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing.
+	// OPTIONAL. What IntrospectionService shows. At most PATHS, each path once. Absent: nothing.
 	Introspection []*IntrospectionPath `protobuf:"bytes,11,rep,name=introspection,proto3" json:"introspection,omitempty"`
 	// OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none.
 	Controllers *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
 	// OPTIONAL. Why a configuration of the backend's own, such as a changed rule file, is not used, in one line for people:
-	// what was used before still answers. It changes without a new revision. Absent: all of it is used. At most 1,024 bytes.
+	// what was used before still answers. It changes without a new revision. Absent: all of it is used. At most
+	// REJECTED_CONFIGURATION_BYTES.
 	RejectedConfiguration string `protobuf:"bytes,13,opt,name=rejected_configuration,json=rejectedConfiguration,proto3" json:"rejected_configuration,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -783,9 +784,10 @@ func (x *GetInfoResponse) GetRejectedConfiguration() string {
 type IntrospectionPath struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. One or more segments, each after a slash: letters, digits, "-", ".", "_" and "~", or a parameter, a colon
-	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most 256 bytes.
+	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most
+	// PATH_TEXT_BYTES.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// OPTIONAL. What it shows, for people, in one line. At most 256 bytes.
+	// OPTIONAL. What it shows, for people, in one line. At most PATH_TEXT_BYTES.
 	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -839,14 +841,14 @@ func (x *IntrospectionPath) GetDescription() string {
 // (coordination.k8s.io/v1). The gateway shows this and does nothing else with it.
 type Controllers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Their names, at least one and at most 32, of at most 63 bytes each.
+	// REQUIRED. Their names, at least one and at most CONTROLLER_NAMES, of at most CONTROLLER_NAME_BYTES each.
 	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
-	// REQUIRED. The Lease, as NAMESPACE/NAME. At most 320 bytes.
+	// REQUIRED. The Lease, as NAMESPACE/NAME. At most LEASE_BYTES.
 	Lease string `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	// REQUIRED. This replica's name as a holder of the Lease. At most 253 bytes.
+	// REQUIRED. This replica's name as a holder of the Lease. At most IDENTITY_BYTES.
 	Identity string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
-	// OPTIONAL. The holder, as far as this replica knows. Equal to `identity`: this replica runs them. At most 253 bytes.
-	// Absent: none, or not known.
+	// OPTIONAL. The holder, as far as this replica knows. Equal to `identity`: this replica runs them. At most
+	// IDENTITY_BYTES. Absent: none, or not known.
 	Leader        string `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1066,7 +1068,8 @@ func (x *VerbInfo) GetChanges() []ChangedPart {
 
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
-// changes only when something changes that is read. At most 1,000 keys and prefixes in total.
+// changes only when something changes that is read. At most READ_KEYS keys and prefixes and READ_PARTS
+// parts in total.
 type Reads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend
@@ -1141,8 +1144,8 @@ type PodReads struct {
 	// OPTIONAL. Absent: none.
 	Annotations *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// OPTIONAL. The pods in the cluster that are like the pod, added up by topology, in ascending order of `by`, then of the
-	// bytes of `label`, then of `topology_key`, each triple once, at most 8. Pod.topology_counts has one entry for each, in
-	// this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes besides the
+	// bytes of `label`, then of `topology_key`, each triple once, at most READ_COUNTS. Pod.topology_counts has one entry for
+	// each, in this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes besides the
 	// calls, rejects the verb with a message. Absent: none.
 	TopologyCounts []*TopologyCountReads `protobuf:"bytes,4,rep,name=topology_counts,json=topologyCounts,proto3" json:"topology_counts,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -1217,7 +1220,7 @@ type NodeReads struct {
 	// OPTIONAL. Absent: none.
 	Annotations *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// OPTIONAL. By what the pods on a node are counted, in ascending order of `by`, then of the bytes of `label`,
-	// each pair once, at most 8. NodeRow.pod_counts has one entry for each, in this order. A gateway that does
+	// each pair once, at most READ_COUNTS. NodeRow.pod_counts has one entry for each, in this order. A gateway that does
 	// not watch pods rejects the verb with a message. Absent: none.
 	PodCounts     []*PodCountReads `protobuf:"bytes,4,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1287,7 +1290,7 @@ type PodCountReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
-	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label, at most 317 bytes.
+	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label, at most KEY_BYTES.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	// OPTIONAL. PodCount.requested is read, too. False: it is not sent.
 	Requests      bool `protobuf:"varint,3,opt,name=requests,proto3" json:"requests,omitempty"`
@@ -1351,9 +1354,9 @@ type TopologyCountReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. What they have in common with it.
 	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
-	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label of pods, at most 317 bytes.
+	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label of pods, at most KEY_BYTES.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// OPTIONAL. The key of a label of nodes, such as topology.kubernetes.io/zone, at most 317 bytes: the pods on all nodes
+	// OPTIONAL. The key of a label of nodes, such as topology.kubernetes.io/zone, at most KEY_BYTES: the pods on all nodes
 	// with the same value are added up. Absent: the pods on all nodes of the cluster are.
 	TopologyKey string `protobuf:"bytes,3,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// OPTIONAL. DomainCount.requested is read, too. False: it is not sent.
@@ -1423,10 +1426,10 @@ func (x *TopologyCountReads) GetRequests() bool {
 // The labels or annotations that a verb reads.
 type MapReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. Keys, in ascending order of their bytes, each once, at most 317 bytes each. Their values are sent
+	// OPTIONAL. Keys, in ascending order of their bytes, each once, at most KEY_BYTES each. Their values are sent
 	// in this order, without the keys: PodFacts.label_values and the like.
 	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	// OPTIONAL. Prefixes of keys, at most 317 bytes each, none of them the beginning of a key in `keys`. The
+	// OPTIONAL. Prefixes of keys, at most KEY_BYTES each, none of them the beginning of a key in `keys`. The
 	// entries are sent with their keys: PodFacts.labels and the like. The empty prefix means all. Absent: none.
 	Prefixes      []string `protobuf:"bytes,2,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	unknownFields protoimpl.UnknownFields

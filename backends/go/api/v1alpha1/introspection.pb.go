@@ -25,7 +25,7 @@ const (
 
 type IntrospectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The name under which the operator configured this backend. At most 63 bytes.
+	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
 	// OPTIONAL. The operator's `args`, the same bytes as in the handshake. Empty if there are none.
 	Args []byte `protobuf:"bytes,2,opt,name=args,proto3" json:"args,omitempty"`
@@ -33,7 +33,8 @@ type IntrospectRequest struct {
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// OPTIONAL. The values of the path's parameters by their names, without colons: each that the path has. Not empty.
 	Parameters map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. The query of the URL, decoded. Of a key that is repeated the last value. At most 32 entries and 8 KiB.
+	// OPTIONAL. The query of the URL, decoded. Of a key that is repeated the last value. At most QUERY_ENTRIES and
+	// QUERY_BYTES.
 	Query         map[string]string `protobuf:"bytes,5,rep,name=query,proto3" json:"query,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -106,7 +107,7 @@ func (x *IntrospectRequest) GetQuery() map[string]string {
 
 type IntrospectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. One JSON value in UTF-8, at most 4 MiB.
+	// REQUIRED. One JSON value in UTF-8, at most JSON_BYTES.
 	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -331,11 +331,11 @@ func (x *NodeRow) GetPodCounts() []*PodCounts {
 // The pods that are bound to a node and have not ended, counted by one of the declared attributes.
 type PodCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. In ascending order of the bytes of `namespace`, then of `value`; each pair once. At most 512: of
-	// more, those with the most pods. Absent: none.
+	// OPTIONAL. In ascending order of the bytes of `namespace`, then of `value`; each pair once. At most
+	// NODE_COUNTS: of more, those with the most pods. Absent: none.
 	Counts []*PodCount `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
-	// OPTIONAL. The pods whose count is left out because there are too many, or because its value is longer than 253
-	// bytes. Absent: none.
+	// OPTIONAL. The pods whose count is left out because there are too many, or because its value is longer than
+	// COUNTED_VALUE_BYTES. Absent: none.
 	OmittedPods   uint32 `protobuf:"varint,2,opt,name=omitted_pods,json=omittedPods,proto3" json:"omitted_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -104,7 +104,7 @@ func (x *Pod) GetTopologyCounts() []*TopologyCounts {
 // it has nothing of the kind, such as no owner.
 type TopologyCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. In ascending order of the bytes of `value`, each once. At most 4,096: of more, those with the most pods.
+	// OPTIONAL. In ascending order of the bytes of `value`, each once. At most DOMAINS: of more, those with the most pods.
 	// Absent: none.
 	Domains []*DomainCount `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
 	// OPTIONAL. The pods in the domains that are left out because there are too many. Absent: none.

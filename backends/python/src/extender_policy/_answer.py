@@ -23,6 +23,7 @@ from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
 from ._declaration import Terms
 from ._errors import CallError, cut, failed, invalid, missing
+from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
 from ._question import Question, check_pod, check_purpose, decoded_pod, required, undecodable
 from ._written import written
 from .candidate import BindAsk, Candidate
@@ -36,10 +37,6 @@ INT32 = range(-(1 << 31), 1 << 31)
 
 MAX_REASON_BYTES = 900
 """The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node."""
-MAX_RULE_BYTES = 63
-"""The longest name of a rule in the contract."""
-MAX_BIND_MESSAGE_BYTES = 1024
-"""The longest message of a bind in the contract."""
 MAX_LOGGED = 1000
 """The different texts of failures that are counted and logged."""
 POWERS_OF_TEN = frozenset(10**digits for digits in range(1, 16))
@@ -120,7 +117,7 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
         raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND, Bind.declined(...) or Bind.not_bound(...)")
     if answer.why is None:
         return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_BOUND)
-    why = cut(str(answer.why), MAX_BIND_MESSAGE_BYTES)
+    why = cut(str(answer.why), BIND_MESSAGE_BYTES)
     outcome = policy_pb2.BIND_OUTCOME_DECLINED if answer.is_declined else policy_pb2.BIND_OUTCOME_NOT_BOUND
     return policy_pb2.BindResponse(outcome=outcome, message=why)
 
@@ -239,7 +236,7 @@ def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
     return [
         policy_pb2.Rejection(
             reason=cut(reason, MAX_REASON_BYTES),
-            rule=cut(rule, MAX_RULE_BYTES),
+            rule=cut(rule, RULE_BYTES),
             preemption_may_help=preemption,
             positions=positions,
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ._api.v1alpha1 import info_pb2
+from ._errors import cut
 from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
+from ._limits import REJECTED_CONFIGURATION_BYTES
 from .changes import ChangedPart
 from .errors import DeclarationError
 from .info import Hook, Info, Normalization, Scale, Verb, View
@@ -189,7 +191,7 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
         introspection=[
             info_pb2.IntrospectionPath(path=entry.path, description=entry.description) for entry in info.shown
         ],
-        rejected_configuration=info.rejection.encode(errors="replace")[:1024].decode(errors="ignore"),
+        rejected_configuration=cut(info.rejection, REJECTED_CONFIGURATION_BYTES),
     )
 
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from grpc import StatusCode
 
-MAX_STATUS_MESSAGE_BYTES = 1 << 10
-"""The longest message of a status.
-
-Policies write some of the texts, and a status travels in the trailers: a client that limits their size, as the gateway
-does with 16 KiB, closes the connection with all its calls."""
+from ._limits import STATUS_MESSAGE_BYTES
 
 
 class CallError(Exception):
@@ -19,12 +15,12 @@ class CallError(Exception):
         super().__init__(text)
         self.code = code
         self.text = text
-        self.detail = cut(detail or text, MAX_STATUS_MESSAGE_BYTES)
+        self.detail = cut(detail or text, STATUS_MESSAGE_BYTES)
 
     @property
     def message(self) -> str:
         """The text for a status."""
-        return cut(self.text, MAX_STATUS_MESSAGE_BYTES)
+        return cut(self.text, STATUS_MESSAGE_BYTES)
 
 
 def invalid(text: str) -> CallError:

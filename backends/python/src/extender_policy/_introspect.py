@@ -14,11 +14,9 @@ from . import _answer
 from ._api.v1alpha1 import introspection_pb2
 from ._backend import Backend, Prepared
 from ._errors import CallError, failed, invalid
+from ._limits import JSON_BYTES, PATH_TEXT_BYTES
 from .errors import InvalidParameter, NotFound, NotReady
 from .introspection import IntrospectAsk, Shown
-
-MAX_JSON_BYTES = 4 << 20
-"""The largest answer in the contract."""
 
 MAX_REQUEST_BYTES = 2 << 20
 """A larger request is not decoded. The args, its largest part, have at most 1 MiB."""
@@ -53,7 +51,8 @@ def _shown(prepared: Prepared, path: str) -> Shown:
     declared = prepared.declaration.shown
     if path not in declared:
         raise CallError(
-            StatusCode.NOT_FOUND, f'this policy does not show the path "{path[:256]}"; its GetInfo lists those it shows'
+            StatusCode.NOT_FOUND,
+            f'this policy does not show the path "{path[:PATH_TEXT_BYTES]}"; its GetInfo lists those it shows',
         )
     return declared[path]
 
@@ -88,10 +87,10 @@ def _json(shown: Shown, value: object) -> bytes:
         # Also a value that another thread changes meanwhile.
         _answer.log_failure(f"the function of {shown.path}", error)
         raise failed(f"what the policy shows at {shown.path} cannot be written as JSON; its log says why") from error
-    if len(encoded) > MAX_JSON_BYTES:
+    if len(encoded) > JSON_BYTES:
         raise CallError(
             StatusCode.RESOURCE_EXHAUSTED,
-            f"what the policy shows at {shown.path} has {len(encoded)} bytes as JSON; at most {MAX_JSON_BYTES} are "
+            f"what the policy shows at {shown.path} has {len(encoded)} bytes as JSON; at most {JSON_BYTES} are "
             "allowed, select less with a parameter or the query",
         )
     return encoded

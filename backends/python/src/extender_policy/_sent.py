@@ -8,16 +8,10 @@ from typing import Any, NamedTuple
 from ._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, resources_pb2
 from ._declaration import Terms
 from ._layout import EVERYTHING_OF_PODS, Access, Places, SentCount
+from ._limits import COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS
 from .info import View
 from .pod import Pod
 from .reads import PodPart
-
-MAX_COUNTS = 512
-"""The most counts of one attribute that the gateway sends of a node."""
-MAX_VALUE_BYTES = 253
-"""The longest value of a count that the gateway sends."""
-MAX_DOMAINS = 4096
-"""The most domains that the gateway sends."""
 
 
 class Running(NamedTuple):
@@ -108,8 +102,8 @@ def _counts(by: SentCount, node: ClusterNode) -> node_pb2.PodCounts:
             namespace, value = attribute
             count = counts.setdefault(attribute, node_pb2.PodCount(namespace=namespace, value=value))
             _add(count, equal, by, reported)
-    short = {key: count for key, count in counts.items() if len(count.value.encode()) <= MAX_VALUE_BYTES}
-    kept = _most(short, MAX_COUNTS)
+    short = {key: count for key, count in counts.items() if len(count.value.encode()) <= COUNTED_VALUE_BYTES}
+    kept = _most(short, NODE_COUNTS)
     return node_pb2.PodCounts(counts=kept, omitted_pods=_omitted(counts.values(), kept))
 
 
@@ -126,7 +120,7 @@ def _domains(by: SentCount, pod: pod_pb2.Pod, cluster: Sequence[ClusterNode]) ->
             if equal.pods > 0 and _attribute(by, equal.pod) == wanted:
                 domain = domains.setdefault(value, pod_pb2.DomainCount(value=value))
                 _add(domain, equal, by, requested)
-    kept = _most(domains, MAX_DOMAINS)
+    kept = _most(domains, DOMAINS)
     return pod_pb2.TopologyCounts(domains=kept, omitted_pods=_omitted(domains.values(), kept))
 
 

@@ -16,9 +16,10 @@ from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import info_pb2
 from ._declaration import RowParts
 from ._errors import CallError, invalid
+from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS
 from ._row import Content, Row, RowError, decoded
 from .info import View
-from .reads import MAX_COUNTS, MAX_KEY_BYTES, MAX_PARTS, Reads, size
+from .reads import size
 
 MAX_TABLES = 64
 """More tables than this are rejected: enough for 16 gateways with four views each."""
@@ -68,16 +69,16 @@ class Holds:
 
 def _check_size(reads: info_pb2.NodeReads) -> None:
     """The table keeps its declaration, and no gateway sends more than it accepts from a backend."""
-    if len(reads.parts) > MAX_PARTS:
-        raise invalid(f"view.reads has {len(reads.parts)} parts; expected at most {MAX_PARTS}")
-    if len(reads.pod_counts) > MAX_COUNTS:
-        raise invalid(f"view.reads has {len(reads.pod_counts)} pod_counts; expected at most {MAX_COUNTS}")
+    if len(reads.parts) > READ_PARTS:
+        raise invalid(f"view.reads has {len(reads.parts)} parts; expected at most {READ_PARTS}")
+    if len(reads.pod_counts) > READ_COUNTS:
+        raise invalid(f"view.reads has {len(reads.pod_counts)} pod_counts; expected at most {READ_COUNTS}")
     keys = [*reads.labels.keys, *reads.labels.prefixes, *reads.annotations.keys, *reads.annotations.prefixes]
     longest = max(map(size, [*keys, *(count.label for count in reads.pod_counts)]), default=0)
-    if longest > MAX_KEY_BYTES:
-        raise invalid(f"view.reads has a key or prefix of {longest} bytes; expected at most {MAX_KEY_BYTES}")
-    if len(keys) > Reads.MAX_KEYS:
-        raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {Reads.MAX_KEYS}")
+    if longest > KEY_BYTES:
+        raise invalid(f"view.reads has a key or prefix of {longest} bytes; expected at most {KEY_BYTES}")
+    if len(keys) > READ_KEYS:
+        raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {READ_KEYS}")
 
 
 class Rows:

@@ -16,12 +16,10 @@ import typing
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
+from ._limits import ARGS_BYTES
 from .errors import ArgsError
 
 T = TypeVar("T")
-
-MAX_ARGS_BYTES = 1 << 20
-"""The largest args. The gateway's configuration, of which they are a part, is at most as large."""
 
 MAX_DEPTH = 64
 """Deeper args are rejected, before a recursion is."""
@@ -55,9 +53,9 @@ class Args:
 
         Raises `ArgsError` for JSON of another kind, and for more than 1 MiB.
         """
-        if len(encoded) > MAX_ARGS_BYTES:
+        if len(encoded) > ARGS_BYTES:
             raise ArgsError(
-                f"args has {len(encoded)} bytes; at most {MAX_ARGS_BYTES} are allowed, "
+                f"args has {len(encoded)} bytes; at most {ARGS_BYTES} are allowed, "
                 "put longer lists into a file of the policy"
             )
         try:

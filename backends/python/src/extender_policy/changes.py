@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
+from ._limits import CHANGE_REASON_BYTES
 from ._messages import node_affinity_message, nonzero_message, resources_message
 from .reads import quoted
 from .resources import (
@@ -28,9 +29,6 @@ from .resources import (
 
 M = TypeVar("M", hooks_pb2.PodChange, hooks_pb2.NodeChange)
 C = TypeVar("C", bound="_Change[Any]")
-
-MAX_REASON_BYTES = 200
-"""The longest reason of a change in the contract."""
 
 
 class ChangedPart(IntEnum):
@@ -71,7 +69,7 @@ class _Change(Generic[M]):
         """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
         if not isinstance(reason, str):
             raise TypeError(f"the reason is {reason!r}; expected a text")
-        self._message = self._MESSAGE(reason=cut(reason, MAX_REASON_BYTES))
+        self._message = self._MESSAGE(reason=cut(reason, CHANGE_REASON_BYTES))
 
     @classmethod
     def _of(cls: type[C], message: Message) -> C:

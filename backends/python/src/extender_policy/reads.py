@@ -7,15 +7,9 @@ from enum import IntEnum
 from typing import ClassVar, NamedTuple, TypeVar, final
 
 from ._api.v1alpha1 import info_pb2
+from ._limits import READ_KEYS
 
 P = TypeVar("P", "NodePart", "PodPart")
-
-MAX_KEY_BYTES = 317
-"""The longest key and prefix of the contract, in bytes: the longest key of an annotation."""
-MAX_PARTS = 64
-"""The most parts of one declaration in the contract, known or not."""
-MAX_COUNTS = 8
-"""The most attributes, and the most pairs of attribute and topology key, by which one declaration counts pods."""
 
 
 class NodePart(IntEnum):
@@ -187,7 +181,7 @@ class Reads:
     `node.label("topology.acme.io/rack")` gives the same value. Reading anything else raises `UndeclaredRead`.
     """
 
-    MAX_KEYS: ClassVar[int] = 1000
+    MAX_KEYS: ClassVar[int] = READ_KEYS
     """The most keys and prefixes of one declaration, those of pods and nodes together. A prefix takes the place of all
     keys that begin with it."""
 

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1alpha1 as api};
 
 use super::{guarded, policy_for, question, unpanicking};
 use crate::{Backend, Bind, BindAsk, backend::Prepared, error::CallError, reads::access::Access};
-
-/// The longest message that the contract allows, in bytes.
-const LONGEST_MESSAGE: usize = 1024;
 
 /// Binds the pod, or declines.
 pub(crate) async fn bind(
@@ -71,7 +68,7 @@ fn response(bind: Bind) -> api::BindResponse {
 }
 
 fn because(outcome: api::BindOutcome, mut why: String) -> api::BindResponse {
-    why.truncate(why.floor_char_boundary(LONGEST_MESSAGE));
+    why.truncate(why.floor_char_boundary(BIND_MESSAGE_BYTES));
     api::BindResponse { outcome: outcome.into(), message: why }
 }
 

@@ -1,12 +1,10 @@
 //! The answer to Introspect.
 
+use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
 use extender_policy_api::v1alpha1 as api;
 
 use super::guarded;
 use crate::{Backend, Introspect, IntrospectError, error::CallError};
-
-/// The largest JSON that the contract allows, in bytes.
-const MAX_JSON_BYTES: usize = 4 << 20;
 
 /// What a path shows.
 pub(crate) fn introspect(
@@ -15,7 +13,7 @@ pub(crate) fn introspect(
 ) -> Result<api::IntrospectResponse, CallError> {
     guarded(|| {
         let prepared = backend.policy_for(&request.args)?;
-        let path = || request.path[..request.path.floor_char_boundary(256)].to_owned();
+        let path = || request.path[..request.path.floor_char_boundary(PATH_TEXT_BYTES)].to_owned();
         let shown = prepared.declaration.shown(&request.path).ok_or_else(|| CallError::NoPath(path()))?;
         let ask = Introspect::new(shown, request)
             .map_err(|name| CallError::NoParameter { path: path(), name: name.to_owned() })?;
@@ -28,7 +26,7 @@ pub(crate) fn introspect(
             error => error.into(),
         })?;
         let json = value.to_string().into_bytes();
-        if json.len() > MAX_JSON_BYTES {
+        if json.len() > JSON_BYTES {
             return Err(CallError::LargeJson { path: path(), bytes: json.len() });
         }
         Ok(api::IntrospectResponse { json: json.into() })

@@ -2,16 +2,13 @@
 
 use std::collections::HashMap;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::RULE_BYTES, v1alpha1 as api};
 use foldhash::fast::RandomState;
 
 use crate::{Preemption, Reason, Verdict, verdict::Refusal};
 
 /// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
 const MAX_REASON_BYTES: usize = 900;
-
-/// The longest name of a rule in the contract.
-const MAX_RULE_BYTES: usize = 63;
 
 /// The refused nodes, by reason, kind and rule, in the order of their first occurrence.
 pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
@@ -37,7 +34,7 @@ fn group(refusal: &Refusal) -> api::Rejection {
         reason: cut(reason, MAX_REASON_BYTES),
         preemption_may_help: *preemption == Preemption::MayHelp,
         positions: Vec::new(),
-        rule: rule.as_ref().map(|rule| cut(rule, MAX_RULE_BYTES)).unwrap_or_default(),
+        rule: rule.as_ref().map(|rule| cut(rule, RULE_BYTES)).unwrap_or_default(),
     }
 }
 

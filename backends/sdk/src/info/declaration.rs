@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use extender_policy_api::limits::REJECTED_CONFIGURATION_BYTES;
 use extender_policy_api::v1alpha1::{
     self as api, hook_service_server, introspection_service_server, node_table_service_server,
 };
@@ -168,9 +169,6 @@ fn mistakes(info: &Info) -> Vec<String> {
     vec![format!("no verb is declared; {right}")]
 }
 
-/// The most bytes of the text about a rejected configuration.
-const MAX_REJECTED_CONFIGURATION: usize = 1024;
-
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
     let services = services(&info, declared);
     let Info { name, version, revision, rejected_configuration, verbs, annotations, raw_pod, .. } = info;
@@ -189,7 +187,7 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         introspection: declared.shown.iter().map(ShownPath::message).collect(),
         // Reported by the backend, not declared by the policy: it changes at run time.
         controllers: None,
-        rejected_configuration: beginning(rejected_configuration, MAX_REJECTED_CONFIGURATION),
+        rejected_configuration: beginning(rejected_configuration, REJECTED_CONFIGURATION_BYTES),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
 };
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{limits::DOMAINS, v1alpha1 as api};
 
 use super::{
     layout::SentFields,
@@ -14,9 +14,6 @@ use super::{
     topology::SentTopology,
 };
 use crate::Pod;
-
-/// The most domains that the gateway sends.
-const MAX_DOMAINS: usize = 4096;
 
 /// A node of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +72,9 @@ fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, sums: Sums, p
 /// Of too many those with the most pods, in the order of before.
 fn limited(mut domains: Vec<api::DomainCount>) -> api::TopologyCounts {
     let mut omitted = Vec::new();
-    if domains.len() > MAX_DOMAINS {
+    if domains.len() > DOMAINS {
         domains.sort_by_key(|domain| Reverse(domain.pods));
-        omitted = domains.split_off(MAX_DOMAINS);
+        omitted = domains.split_off(DOMAINS);
         domains.sort_by(|a, b| a.value.cmp(&b.value));
     }
     let omitted_pods = omitted.iter().fold(0, |pods: u32, domain| pods.saturating_add(domain.pods));

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use extender_policy_api::limits::{COUNTED_VALUE_BYTES, NODE_COUNTS};
 use extender_policy_api::v1alpha1 as api;
 
 use super::{
@@ -12,10 +13,6 @@ use super::{
     pods::{Attribute, SentCount, Sums},
 };
 use crate::Pod;
-
-/// The most counts of one attribute that the gateway sends of a node, and the longest value in bytes.
-const MAX_COUNTS: usize = 512;
-const MAX_VALUE_BYTES: usize = 253;
 
 /// Equal pods on a node.
 #[derive(Clone, Debug)]
@@ -86,10 +83,10 @@ fn add(count: &mut api::PodCount, equal: &Running, sums: Sums, reported: &BTreeS
 /// Without long values, and of too many those with the most pods, in the order of before.
 fn limited(counts: Vec<api::PodCount>) -> api::PodCounts {
     let (mut counts, mut omitted): (Vec<_>, Vec<_>) =
-        counts.into_iter().partition(|count| count.value.len() <= MAX_VALUE_BYTES);
-    if counts.len() > MAX_COUNTS {
+        counts.into_iter().partition(|count| count.value.len() <= COUNTED_VALUE_BYTES);
+    if counts.len() > NODE_COUNTS {
         counts.sort_by_key(|count| Reverse(count.pods));
-        omitted.extend(counts.drain(MAX_COUNTS..));
+        omitted.extend(counts.drain(NODE_COUNTS..));
         counts.sort_by(|a, b| (&a.namespace, &a.value).cmp(&(&b.namespace, &b.value)));
     }
     let omitted_pods = omitted.iter().fold(0, |pods: u32, count| pods.saturating_add(count.pods));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
 use extender_policy_api::v1alpha1 as api;
 use prost::bytes::Bytes;
 use tokio::task::yield_now;
@@ -15,9 +16,9 @@ use super::{
     space::{Budget, Space},
 };
 use crate::{
-    Reads, View,
+    View,
     node::{content::Content, row::Row},
-    reads::{MAX_KEY_BYTES, MAX_PARTS, pods::MAX_POD_COUNTS, values::Counts},
+    reads::values::Counts,
     request::{SyncNodesRequest, TableEntry},
 };
 
@@ -150,18 +151,18 @@ fn holds(view: Option<&api::TableView>) -> Result<RowTerms, Mistake> {
 
 /// The table keeps its declaration, and no gateway sends more than it accepts from a backend.
 fn check_size(reads: &api::NodeReads) -> Result<(), Mistake> {
-    if reads.parts.len() > MAX_PARTS {
+    if reads.parts.len() > READ_PARTS {
         return Err(Mistake::TooManyParts(reads.parts.len()));
     }
-    if reads.pod_counts.len() > MAX_POD_COUNTS {
+    if reads.pod_counts.len() > READ_COUNTS {
         return Err(Mistake::TooManyPodCounts(reads.pod_counts.len()));
     }
     let maps = || reads.labels.iter().chain(&reads.annotations);
     let keys = || maps().flat_map(|map| map.keys.iter().chain(&map.prefixes));
     let labels = reads.pod_counts.iter().map(|counts| &counts.label);
-    match keys().chain(labels).find(|key| key.len() > MAX_KEY_BYTES) {
+    match keys().chain(labels).find(|key| key.len() > KEY_BYTES) {
         Some(long) => Err(Mistake::LongKey(long.len())),
-        None if keys().count() > Reads::MAX_KEYS => Err(Mistake::TooManyKeys(keys().count())),
+        None if keys().count() > READ_KEYS => Err(Mistake::TooManyKeys(keys().count())),
         None => Ok(()),
     }
 }

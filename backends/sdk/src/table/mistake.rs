@@ -1,12 +1,9 @@
 //! The mistakes in a message of a stream, and their status codes.
 
+use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
 use tonic::{Code, Status};
 
-use crate::{
-    Reads,
-    node::row::Unreadable,
-    reads::{MAX_KEY_BYTES, MAX_PARTS, pods::MAX_POD_COUNTS, values::RowMismatch},
-};
+use crate::{node::row::Unreadable, reads::values::RowMismatch};
 
 /// Why a stream is ended.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -30,13 +27,13 @@ pub(super) enum Mistake {
     Row { position: usize, field: &'static str },
     #[error("upserts[{position}].row.{source}")]
     Values { position: usize, source: RowMismatch },
-    #[error("view.reads has {0} keys and prefixes; expected at most {most}", most = Reads::MAX_KEYS)]
+    #[error("view.reads has {0} keys and prefixes; expected at most {READ_KEYS}")]
     TooManyKeys(usize),
-    #[error("view.reads has {0} parts; expected at most {MAX_PARTS}")]
+    #[error("view.reads has {0} parts; expected at most {READ_PARTS}")]
     TooManyParts(usize),
-    #[error("view.reads has {0} pod_counts; expected at most {MAX_POD_COUNTS}")]
+    #[error("view.reads has {0} pod_counts; expected at most {READ_COUNTS}")]
     TooManyPodCounts(usize),
-    #[error("view.reads has a key or prefix of {0} bytes; expected at most {MAX_KEY_BYTES}")]
+    #[error("view.reads has a key or prefix of {0} bytes; expected at most {KEY_BYTES}")]
     LongKey(usize),
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
     Broken { position: usize, source: Unreadable },

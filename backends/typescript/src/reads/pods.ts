@@ -5,12 +5,6 @@ import type { Pod } from '../pod.js';
 import { compareBytes, quoted } from '../text.js';
 import type { NodeKey } from './key.js';
 
-/** The longest key and prefix of the contract, in bytes: the longest key of an annotation. */
-export const MAX_KEY_BYTES = 317;
-
-/** The most attributes by which pods are counted in one declaration of the contract. */
-export const MAX_POD_COUNTS = 8;
-
 /** What a pod has of an attribute. The namespace is empty unless pods are counted by a label. */
 export interface Attribute {
   readonly namespace: string;

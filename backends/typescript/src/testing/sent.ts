@@ -10,6 +10,7 @@ import {
 import type { Pod as PodMessage } from '../gen/extender/policy/v1alpha1/pod.js';
 import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
 import { Resources } from '../gen/extender/policy/v1alpha1/resources.js';
+import { COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS } from '../limits.js';
 import { Pod } from '../pod.js';
 import { Access } from '../reads/access.js';
 import type { Sent } from '../reads/layout.js';
@@ -18,13 +19,6 @@ import type { Places } from '../reads/places.js';
 import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
 import { attributeKey } from '../row.js';
 import { byteLength, compareBytes } from '../text.js';
-
-/** The most counts of one attribute that the gateway sends of a node, and the longest value in bytes. */
-const MAX_COUNTS = 512;
-const MAX_VALUE_BYTES = 253;
-
-/** The most domains that the gateway sends. */
-const MAX_DOMAINS = 4_096;
 
 const MAX_INT64 = 2n ** 63n - 1n;
 
@@ -193,8 +187,8 @@ function sum(before: Resources | undefined, equal: Running, isSent: (name: strin
 
 /** Without long values, and of too many those with the most pods, in order. */
 function limitedCounts(all: PodCount[]): PodCounts {
-  const short = all.filter(({ value }) => byteLength(value) <= MAX_VALUE_BYTES);
-  const counts = short.toSorted((a, b) => b.pods - a.pods).slice(0, MAX_COUNTS);
+  const short = all.filter(({ value }) => byteLength(value) <= COUNTED_VALUE_BYTES);
+  const counts = short.toSorted((a, b) => b.pods - a.pods).slice(0, NODE_COUNTS);
   const total = (list: PodCount[]): number => list.reduce((pods, count) => pods + count.pods, 0);
   const inOrder = counts.toSorted(
     (a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value),
@@ -232,7 +226,7 @@ function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly Cluste
 
 /** Of too many those with the most pods, in order. */
 function limitedDomains(all: DomainCount[]): TopologyCounts {
-  const domains = all.toSorted((a, b) => b.pods - a.pods).slice(0, MAX_DOMAINS);
+  const domains = all.toSorted((a, b) => b.pods - a.pods).slice(0, DOMAINS);
   const total = (list: DomainCount[]): number => list.reduce((pods, domain) => pods + domain.pods, 0);
   return {
     domains: domains.toSorted((a, b) => compareBytes(a.value, b.value)),

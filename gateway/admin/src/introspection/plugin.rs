@@ -12,14 +12,11 @@ use extender_gateway_backend::{Backend, grpc::RpcError, introspection::NotShown}
 use extender_gateway_core::FailureKind;
 use extender_gateway_decide::Decider;
 use extender_gateway_door::HeldBody;
+use extender_policy_api::limits::{QUERY_BYTES, QUERY_ENTRIES};
 use percent_encoding::percent_decode_str;
 use tonic::Code;
 
 use super::{super::AdminState, BASE, STARTING, error, no_such_path};
-
-/// The most that a query may have.
-const MOST_PARAMETERS: usize = 32;
-const MOST_QUERY_BYTES: usize = 8 << 10;
 
 /// The paths that connected backends declare.
 pub(super) fn paths(decider: &Decider) -> Vec<String> {
@@ -43,10 +40,9 @@ pub(super) async fn show(
     query: Result<Query<Parameters>, QueryRejection>,
 ) -> Response {
     let query = match query {
-        Ok(Query(query)) if query.len() <= MOST_PARAMETERS && bytes(&query) <= MOST_QUERY_BYTES => query,
+        Ok(Query(query)) if query.len() <= QUERY_ENTRIES && bytes(&query) <= QUERY_BYTES => query,
         Ok(_) => {
-            let text =
-                format!("the query has more than {MOST_PARAMETERS} parameters or {MOST_QUERY_BYTES} bytes");
+            let text = format!("the query has more than {QUERY_ENTRIES} parameters or {QUERY_BYTES} bytes");
             return error(StatusCode::BAD_REQUEST, &text);
         }
         Err(wrong) => return error(StatusCode::BAD_REQUEST, &wrong.body_text()),

@@ -3,13 +3,11 @@
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_contract::protobuf::{PREFIX, malformed};
 use extender_gateway_core::BackendFailure;
+use extender_policy_api::limits::TABLE_RESPONSE_BYTES;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
 use super::{RpcError, ended_ok, message_body, request, reset};
-
-/// The largest answer, in bytes: it is a single number.
-const LARGEST_ANSWER: usize = 1024;
 
 /// An open call. Dropping it resets the stream.
 #[derive(Debug)]
@@ -74,7 +72,7 @@ fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> 
         return Ok(None);
     };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
-    if compressed != 0 || len > LARGEST_ANSWER {
+    if compressed != 0 || len > TABLE_RESPONSE_BYTES {
         return Err(malformed("stream message is compressed or too large"));
     }
     if received.len() < PREFIX + len {

@@ -5,6 +5,7 @@ use std::fmt;
 use extender_gateway_contract::protobuf::malformed;
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
+use extender_policy_api::limits::STATUS_MESSAGE_BYTES;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 use tonic::Code;
@@ -133,8 +134,6 @@ impl From<RpcError> for BackendFailure {
 pub(super) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// The message of a status, percent-encoded.
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// The longest part of a message that is decoded, in bytes.
-const LONGEST_MESSAGE: usize = 1024;
 
 /// Succeeds if these headers or trailers end a call with OK.
 ///
@@ -186,7 +185,7 @@ fn quoted(field: &[u8]) -> String {
 
 fn message(headers: &HeaderMap) -> String {
     let encoded = headers.get(MESSAGE).map_or(&b""[..], HeaderValue::as_bytes);
-    let decoded: Vec<u8> = percent_decode(encoded).take(LONGEST_MESSAGE).collect();
+    let decoded: Vec<u8> = percent_decode(encoded).take(STATUS_MESSAGE_BYTES).collect();
     String::from_utf8_lossy(&decoded).into_owned()
 }
 

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use extender_gateway_core::BackendFailure;
 use extender_gateway_object::counted::CountedBy;
+use extender_policy_api::limits::READ_COUNTS;
 use extender_policy_api::v1alpha1::{
     MapReads, NodePart, NodeReads, NodeView, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
 };
 
 use super::reader::unsuitable;
-
-/// The most attributes by which a verb has pods counted on nodes, and the most over a topology.
-const MOST_COUNTS: usize = 8;
 
 /// A declared count as it is ordered: by what, the key of the label, and the topology key.
 type DeclaredCount<'r> = (i32, &'r str, &'r str);
@@ -64,8 +62,8 @@ fn check_parts(parts: &[i32], is_known: impl Fn(i32) -> bool, whose: &str) -> Re
 }
 
 fn check_counts(counts: &[DeclaredCount<'_>], what: &str) -> Result<(), String> {
-    if counts.len() > MOST_COUNTS {
-        return Err(format!("{} {what}; at most {MOST_COUNTS} are accepted", counts.len()));
+    if counts.len() > READ_COUNTS {
+        return Err(format!("{} {what}; at most {READ_COUNTS} are accepted", counts.len()));
     }
     let unusable = |(by, label, _): &&DeclaredCount<'_>| CountedBy::declared(*by, label).is_none();
     if let Some((by, label, _)) = counts.iter().find(unusable) {

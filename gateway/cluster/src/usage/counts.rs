@@ -3,16 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use extender_gateway_object::{counted::CountedBy, pod::ObjectPod};
+use extender_policy_api::limits::{COUNTED_VALUE_BYTES, NODE_COUNTS};
 use extender_policy_api::v1alpha1::{PodCount, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
 use super::{PodRequests, Sums};
-
-/// The most counts by one attribute in a row: more pods than kubelet accepts by default, four times over.
-const MOST_COUNTS: usize = 512;
-
-/// The longest counted value in bytes: that of any name. The UID of an owner is any text.
-const LONGEST_VALUE: usize = 253;
 
 /// What pods on a node have in common: the namespace where labels are counted, and the value. In the order of the
 /// contract.
@@ -212,13 +207,13 @@ fn shared(pod: &ObjectPod<'_>, by: &CountedBy) -> Option<Shared> {
 /// The counts in the contract's form, within its limits.
 fn message(counts: &BTreeMap<Shared, Count>, reported: &[String]) -> PodCounts {
     let is_sent = |(shared, _): &(&Shared, &Count)| {
-        shared.value.len() <= LONGEST_VALUE && shared.namespace.len() <= LONGEST_VALUE
+        shared.value.len() <= COUNTED_VALUE_BYTES && shared.namespace.len() <= COUNTED_VALUE_BYTES
     };
     let mut sent: Vec<_> = counts.iter().filter(is_sent).collect();
-    if sent.len() > MOST_COUNTS {
+    if sent.len() > NODE_COUNTS {
         // Stable, so that of equal counts the first ones are sent.
         sent.sort_by_key(|(_, count)| std::cmp::Reverse(count.sums.fixed.pods));
-        sent.truncate(MOST_COUNTS);
+        sent.truncate(NODE_COUNTS);
         sent.sort_by_key(|(shared, _)| *shared);
     }
     let pods = |count: &Count| count.sums.fixed.pods;

@@ -3,15 +3,13 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod};
+use extender_policy_api::limits::DOMAINS;
 use extender_policy_api::v1alpha1::{DomainCount, Resources, TopologyCounts};
 
 use super::{
     Sums, Usage,
     counts::{Count, number},
 };
-
-/// The most domains of a count in a request: about 200 KiB.
-const MOST_DOMAINS: usize = 4096;
 
 /// The pods of one domain.
 #[derive(Debug, Default)]
@@ -93,10 +91,10 @@ impl Sums {
 fn message(domains: BTreeMap<&str, Domain>, view: &TopologyCountView) -> TopologyCounts {
     let mut listed: Vec<_> = domains.into_iter().collect();
     let mut omitted = 0;
-    if listed.len() > MOST_DOMAINS {
+    if listed.len() > DOMAINS {
         // Stable, so that of equal domains the first ones are listed.
         listed.sort_by_key(|(_, domain)| Reverse(domain.sums.fixed.pods));
-        omitted = listed.drain(MOST_DOMAINS..).map(|(_, domain)| domain.sums.fixed.pods).sum();
+        omitted = listed.drain(DOMAINS..).map(|(_, domain)| domain.sums.fixed.pods).sum();
         listed.sort_by_key(|(value, _)| *value);
     }
     let domains = listed.into_iter().map(|(value, domain)| domain.message(value, view)).collect();

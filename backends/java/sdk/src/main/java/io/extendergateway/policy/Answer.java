@@ -38,9 +38,6 @@ final class Answer {
    */
   private static final int MAX_REASON_BYTES = 900;
 
-  private static final int MAX_RULE_BYTES = 63;
-  private static final int MAX_BIND_MESSAGE_BYTES = 1024;
-
   private final Backend backend;
   private final Questions questions;
   private final Executor binds;
@@ -178,7 +175,7 @@ final class Answer {
         bind.isDeclined() ? BindOutcome.BIND_OUTCOME_DECLINED : BindOutcome.BIND_OUTCOME_NOT_BOUND;
     return BindResponse.newBuilder()
         .setOutcome(bind.isBound() ? BindOutcome.BIND_OUTCOME_BOUND : notBound)
-        .setMessage(Utf8.cut(bind.why(), MAX_BIND_MESSAGE_BYTES))
+        .setMessage(Utf8.cut(bind.why(), Limits.BIND_MESSAGE_BYTES))
         .build();
   }
 
@@ -268,7 +265,7 @@ final class Answer {
           group =
               Rejection.newBuilder()
                   .setReason(Utf8.cut(verdict.reason(), MAX_REASON_BYTES))
-                  .setRule(Utf8.cut(verdict.rule(), MAX_RULE_BYTES))
+                  .setRule(Utf8.cut(verdict.rule(), Limits.RULE_BYTES))
                   .setPreemptionMayHelp(verdict.mayPreemptionHelp());
           groups.put(verdict, group);
         }

@@ -14,11 +14,6 @@ import java.util.stream.Collectors;
 
 /** What the operator wrote under {@code args:} for this backend, as one JSON object. */
 public final class Args {
-  /**
-   * The largest args. The gateway's configuration, of which they are a part, is at most as large.
-   */
-  static final int MAX_BYTES = 1 << 20;
-
   static final JsonMapper JSON =
       JsonMapper.builder()
           .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
@@ -38,10 +33,10 @@ public final class Args {
 
   /** As they come in a request; an {@link ArgsException} for anything but an object or nothing. */
   static Args of(ByteString json) {
-    if (json.size() > MAX_BYTES) {
+    if (json.size() > Limits.ARGS_BYTES) {
       throw new ArgsException(
           "args has %d bytes; at most %d are allowed, put longer lists into a file of the policy"
-              .formatted(json.size(), MAX_BYTES));
+              .formatted(json.size(), Limits.ARGS_BYTES));
     }
     if (isBlank(json)) {
       return new Args(JSON.createObjectNode());

@@ -8,13 +8,6 @@ import io.grpc.Status;
 final class CallException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * The longest message of a status. Policies write some of the texts, and a status travels in the
-   * trailers: a client that limits their size, as the gateway does with 16 KiB, closes the
-   * connection with all its calls.
-   */
-  static final int MAX_MESSAGE_BYTES = 1 << 10;
-
   private final Status.Code code;
 
   private CallException(Status.Code code, String message) {
@@ -23,7 +16,7 @@ final class CallException extends RuntimeException {
   }
 
   static CallException of(Status.Code code, String message) {
-    return new CallException(code, Utf8.cut(message, MAX_MESSAGE_BYTES));
+    return new CallException(code, Utf8.cut(message, Limits.STATUS_MESSAGE_BYTES));
   }
 
   /** The request is wrong. */

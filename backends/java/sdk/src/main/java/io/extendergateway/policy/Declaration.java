@@ -231,7 +231,8 @@ final class Declaration {
             .setPodRaw(info.wantsRawPod)
             .addAllAnnotationPrefixes(info.annotations)
             .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES)
-            .setRejectedConfiguration(Utf8.cut(info.rejectedConfiguration, 1024));
+            .setRejectedConfiguration(
+                Utf8.cut(info.rejectedConfiguration, Limits.REJECTED_CONFIGURATION_BYTES));
     // Tables are worth filling only if rows hold more than names.
     boolean wantsFacts = terms.values().stream().anyMatch(verb -> verb.view.hasFacts());
     if (wantsFacts && info.keepsTable) {

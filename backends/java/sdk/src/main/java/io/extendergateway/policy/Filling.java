@@ -119,14 +119,14 @@ final class Filling {
 
   /** The table keeps its declaration, and no gateway sends more than it accepts from a backend. */
   private static void checkSize(NodeReads reads) {
-    if (reads.getPartsCount() > Reads.MAX_PARTS) {
+    if (reads.getPartsCount() > Limits.READ_PARTS) {
       throw CallException.invalid(
-          "view.reads has %d parts; expected at most %d", reads.getPartsCount(), Reads.MAX_PARTS);
+          "view.reads has %d parts; expected at most %d", reads.getPartsCount(), Limits.READ_PARTS);
     }
-    if (reads.getPodCountsCount() > Reads.MAX_COUNTS) {
+    if (reads.getPodCountsCount() > Limits.READ_COUNTS) {
       throw CallException.invalid(
           "view.reads has %d pod_counts; expected at most %d",
-          reads.getPodCountsCount(), Reads.MAX_COUNTS);
+          reads.getPodCountsCount(), Limits.READ_COUNTS);
     }
     List<String> keys = new ArrayList<>();
     for (MapReads map : List.of(reads.getLabels(), reads.getAnnotations())) {
@@ -137,15 +137,16 @@ final class Filling {
     reads.getPodCountsList().stream().map(PodCountReads::getLabel).forEach(all::add);
     for (String key : all) {
       int bytes = Utf8.length(key);
-      if (bytes > Reads.MAX_KEY_BYTES) {
+      if (bytes > Limits.KEY_BYTES) {
         throw CallException.invalid(
             "view.reads has a key or prefix of %d bytes; expected at most %d",
-            bytes, Reads.MAX_KEY_BYTES);
+            bytes, Limits.KEY_BYTES);
       }
     }
-    if (keys.size() > Reads.MAX_KEYS) {
+    if (keys.size() > Limits.READ_KEYS) {
       throw CallException.invalid(
-          "view.reads has %d keys and prefixes; expected at most %d", keys.size(), Reads.MAX_KEYS);
+          "view.reads has %d keys and prefixes; expected at most %d",
+          keys.size(), Limits.READ_KEYS);
     }
   }
 

@@ -10,8 +10,6 @@ import java.util.Map;
 
 /** The answers of hooks: what their policies change. */
 final class Hooks {
-  private static final int MAX_REASON_BYTES = 200;
-
   private Hooks() {}
 
   /** What changes about the pod before it is filtered for. */
@@ -51,7 +49,9 @@ final class Hooks {
 
   private static io.extendergateway.policy.v1alpha1.PodChange sent(PodChange change) {
     var message = change.message;
-    return message.toBuilder().setReason(Utf8.cut(message.getReason(), MAX_REASON_BYTES)).build();
+    return message.toBuilder()
+        .setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES))
+        .build();
   }
 
   /** The nodes that change, by what changes, in the order of their first occurrence. */
@@ -72,6 +72,6 @@ final class Hooks {
 
   private static io.extendergateway.policy.v1alpha1.NodeChange.Builder begun(NodeChange change) {
     var message = change.message;
-    return message.toBuilder().setReason(Utf8.cut(message.getReason(), MAX_REASON_BYTES));
+    return message.toBuilder().setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES));
   }
 }

@@ -38,19 +38,7 @@ public final class Reads {
    * The most keys and prefixes of one declaration, those of pods and nodes together. A prefix takes
    * the place of all keys that begin with it.
    */
-  public static final int MAX_KEYS = 1000;
-
-  /** The longest key and prefix of the contract, in bytes: the longest key of an annotation. */
-  static final int MAX_KEY_BYTES = 317;
-
-  /** The most parts of one declaration in the contract, known or not. */
-  static final int MAX_PARTS = 64;
-
-  /**
-   * The most attributes by which pods are counted in one declaration, on nodes and in the cluster
-   * each.
-   */
-  static final int MAX_COUNTS = 8;
+  public static final int MAX_KEYS = Limits.READ_KEYS;
 
   final Declared pod = new Declared();
   final Declared node = new Declared();

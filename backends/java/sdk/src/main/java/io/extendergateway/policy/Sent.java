@@ -32,17 +32,6 @@ import java.util.function.Predicate;
 
 /** What the gateway sends of objects to a verb, for tests of policies. */
 final class Sent {
-  /**
-   * The most counts of one attribute that the gateway sends of a node, and the longest value in
-   * bytes.
-   */
-  private static final int MAX_COUNTS = 512;
-
-  private static final int MAX_VALUE_BYTES = 253;
-
-  /** The most domains that the gateway sends. */
-  private static final int MAX_DOMAINS = 4096;
-
   private Sent() {}
 
   /**
@@ -166,15 +155,15 @@ final class Sent {
     List<PodCount.Builder> fitting = new ArrayList<>();
     int omitted = 0;
     for (PodCount.Builder count : all) {
-      if (Utf8.length(count.getValue()) <= MAX_VALUE_BYTES) {
+      if (Utf8.length(count.getValue()) <= Limits.COUNTED_VALUE_BYTES) {
         fitting.add(count);
       } else {
         omitted += count.getPods();
       }
     }
-    if (fitting.size() > MAX_COUNTS) {
+    if (fitting.size() > Limits.NODE_COUNTS) {
       fitting.sort(Comparator.comparingInt(PodCount.Builder::getPods).reversed());
-      List<PodCount.Builder> least = fitting.subList(MAX_COUNTS, fitting.size());
+      List<PodCount.Builder> least = fitting.subList(Limits.NODE_COUNTS, fitting.size());
       omitted += least.stream().mapToInt(PodCount.Builder::getPods).sum();
       least.clear();
       fitting.sort(
@@ -217,9 +206,9 @@ final class Sent {
   private static TopologyCounts limited(Map<String, DomainCount.Builder> domains) {
     List<DomainCount.Builder> most = new ArrayList<>(domains.values());
     int omitted = 0;
-    if (most.size() > MAX_DOMAINS) {
+    if (most.size() > Limits.DOMAINS) {
       most.sort(Comparator.comparingInt(DomainCount.Builder::getPods).reversed());
-      for (DomainCount.Builder least : most.subList(MAX_DOMAINS, most.size())) {
+      for (DomainCount.Builder least : most.subList(Limits.DOMAINS, most.size())) {
         omitted += least.getPods();
         domains.remove(least.getValue());
       }

@@ -24,8 +24,6 @@ import java.util.function.Function;
 
 /** Writes what a policy shows. */
 final class ShownJson {
-  static final int MAX_BYTES = 4 << 20;
-
   // Jackson quotes NaN and infinity by default, which keeps the JSON valid.
   private static final JsonMapper JSON = JsonMapper.builder().addModule(types()).build();
 
@@ -49,7 +47,7 @@ final class ShownJson {
     return CallException.of(
         Status.Code.RESOURCE_EXHAUSTED,
         "the answer has more than %d bytes of JSON, the maximum; show less, or let the query select a part"
-            .formatted(MAX_BYTES));
+            .formatted(Limits.JSON_BYTES));
   }
 
   private static IllegalStateException unwritable(IOException failure) {
@@ -116,9 +114,9 @@ final class ShownJson {
 
     @Override
     public void write(byte[] bytes, int offset, int length) throws IOException {
-      isExceeded |= length > MAX_BYTES - json.size();
+      isExceeded |= length > Limits.JSON_BYTES - json.size();
       if (isExceeded) {
-        throw new IOException("more than %d bytes".formatted(MAX_BYTES));
+        throw new IOException("more than %d bytes".formatted(Limits.JSON_BYTES));
       }
       json.write(bytes, offset, length);
     }
