@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -54,14 +54,18 @@ class ChangedPart(IntEnum):
     """`NodeChange.add_usage`."""
 
 
+def _part(kind: str, field: str) -> ChangedPart | None:
+    """What a field of a change's message changes: a part has the name of its fields."""
+    name = re.sub("^(add|set|remove)_", "", field).replace("holds", "usage")
+    return ChangedPart.__members__.get(f"{kind}_{name}".upper())
+
+
 class _Change(Generic[M]):
     """What both kinds of changes share: copies that differ, and comparison."""
 
     __slots__ = ("_message",)
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {}
-    """The parts that the fields of the message change."""
-
+    _KIND: ClassVar[str]
     _MESSAGE: ClassVar[type[Any]]
     _message: M
 
@@ -91,8 +95,8 @@ class _Change(Generic[M]):
     @property
     def parts(self) -> frozenset[ChangedPart]:
         """What it changes."""
-        fields = (field.name for field, _ in self._message.ListFields())
-        return frozenset(self._PARTS[name] for name in fields if name in self._PARTS)
+        parts = (_part(self._KIND, field.name) for field, _ in self._message.ListFields())
+        return frozenset(part for part in parts if part is not None)
 
     @property
     def reason(self) -> str:
@@ -121,18 +125,7 @@ class PodChange(_Change[hooks_pb2.PodChange]):
 
     __slots__ = ()
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
-        "set_labels": ChangedPart.POD_LABELS,
-        "remove_labels": ChangedPart.POD_LABELS,
-        "set_node_selector": ChangedPart.POD_NODE_SELECTOR,
-        "remove_node_selector": ChangedPart.POD_NODE_SELECTOR,
-        "node_affinity": ChangedPart.POD_NODE_AFFINITY,
-        "remove_node_affinity": ChangedPart.POD_NODE_AFFINITY,
-        "add_tolerations": ChangedPart.POD_TOLERATIONS,
-        "remove_tolerations": ChangedPart.POD_TOLERATIONS,
-        "add_requests": ChangedPart.POD_REQUESTS,
-    }
-
+    _KIND = "POD"
     _MESSAGE = hooks_pb2.PodChange
 
     def set_label(self, key: str, value: str) -> PodChange:
@@ -203,16 +196,7 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
     __slots__ = ()
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
-        "add_allocatable": ChangedPart.NODE_ALLOCATABLE,
-        "add_usage": ChangedPart.NODE_USAGE,
-        "set_labels": ChangedPart.NODE_LABELS,
-        "remove_labels": ChangedPart.NODE_LABELS,
-        "add_taints": ChangedPart.NODE_TAINTS,
-        "remove_taints": ChangedPart.NODE_TAINTS,
-        "holds": ChangedPart.NODE_USAGE,
-    }
-
+    _KIND = "NODE"
     _MESSAGE = hooks_pb2.NodeChange
 
     def set_label(self, key: str, value: str) -> NodeChange:

@@ -16,7 +16,7 @@ import java.util.function.Predicate;
  * The source of the policy that answers a call: a fixed one, one that is {@linkplain #replaceable
  * replaced} while running, or one {@linkplain #configured built} from the operator's args.
  */
-public abstract class Backend {
+public abstract non-sealed class Backend implements Source {
   private Backend() {}
 
   /** A policy with its declaration, which belong together: a call never mixes two policies. */
@@ -74,6 +74,10 @@ public abstract class Backend {
    */
   public static Replaceable replaceable(Policy policy) {
     return new Replaceable(Prepared.of(policy));
+  }
+
+  static Backend of(Source source) {
+    return source instanceof Policy policy ? of(policy) : (Backend) source;
   }
 
   /** A policy that is sent everything, whatever it declares to read. */

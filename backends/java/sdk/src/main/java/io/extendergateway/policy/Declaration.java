@@ -34,7 +34,6 @@ import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.ScoreResponse;
 import io.extendergateway.policy.v1alpha1.VerbInfo;
 import java.util.EnumMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -109,10 +108,6 @@ final class Declaration {
 
     boolean isHook() {
       return compareTo(BIND) > 0;
-    }
-
-    String lower() {
-      return method.toLowerCase(Locale.ROOT);
     }
   }
 

@@ -128,8 +128,6 @@ public final class Node {
    * assumes by the time that a Binding needs, usually some milliseconds: the pod that it placed
    * before may be missing. Empty if the pod lacks what is counted by: a pod without a controller
    * has no siblings.
-   *
-   * @param key what {@link Reads#podsBy} returned
    */
   public Optional<PodsLike> podsLike(PodsKey key, Pod pod) {
     SentCount sent = access.pods(key.by);
@@ -152,8 +150,6 @@ public final class Node {
   /**
    * The pods on the node, counted as the key declares, by namespace and value. Not those of {@link
    * #omittedPods}, and not those that lack what is counted by.
-   *
-   * @param key what {@link Reads#podsBy} returned
    */
   public List<PodCount> podCounts(PodsKey key) {
     SentCount sent = access.pods(key.by);
@@ -165,8 +161,6 @@ public final class Node {
   /**
    * How many pods {@link #podCounts} leaves out. The gateway sends at most 512 counts of a node,
    * those with the most pods, and none whose value is longer than 253 bytes: usually 0.
-   *
-   * @param key what {@link Reads#podsBy} returned
    */
   public long omittedPods(PodsKey key) {
     SentCount sent = access.pods(key.by);

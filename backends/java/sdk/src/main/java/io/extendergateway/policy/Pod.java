@@ -195,8 +195,6 @@ public final class Pod {
    * those of {@link Node#podsLike}. For many nodes it is cheaper to call this once, in {@link
    * Policy#filterAll}. Empty if the pod lacks what is counted by: a pod without a controller has no
    * siblings.
-   *
-   * @param key what {@link Reads#podsByTopology} returned
    */
   public Optional<Domains> podsLike(TopologyKey key) {
     SentTopology sent = access.topology(key.topology);

@@ -15,7 +15,7 @@ import java.util.concurrent.Executor;
  * should not wait for anything: they would keep other calls waiting. They may throw: that call
  * fails with INTERNAL, the next one is answered.
  */
-public interface Policy {
+public non-sealed interface Policy extends Source {
   /** What this policy is, and which data it needs. Called once, before the first call. */
   Info info();
 
@@ -50,11 +50,9 @@ public interface Policy {
   }
 
   /**
-   * One verdict for each node, in their order. A policy overrides this if nodes depend on one
-   * another (then it declares {@link Verb#wholeSet}), or to compute something about the pod once
-   * for all nodes.
-   *
-   * @param nodes the nodes of the call, at least one
+   * One verdict for each node, of at least one, in their order. A policy overrides this if nodes
+   * depend on one another (then it declares {@link Verb#wholeSet}), or to compute something about
+   * the pod once for all nodes.
    */
   default List<Verdict> filterAll(Pod pod, List<Node> nodes) {
     return Answer.each(nodes, node -> filter(pod, node));
@@ -62,8 +60,6 @@ public interface Policy {
 
   /**
    * One score for each node, in their order; overridden for the same reasons as {@link #filterAll}.
-   *
-   * @param nodes the nodes of the call, at least one
    */
   default int[] scoreAll(Pod pod, List<Node> nodes) {
     return nodes.stream().mapToInt(node -> score(pod, node)).toArray();
@@ -72,8 +68,6 @@ public interface Policy {
   /**
    * One answer for each candidate, in their order; overridden for the same reasons as {@link
    * #filterAll}. This verb is called in turn, whatever it declares.
-   *
-   * @param candidates the candidates, at least one
    */
   default List<Eviction> preemptAll(Pod pod, List<Candidate> candidates) {
     return Answer.each(candidates, candidate -> preempt(pod, candidate));
@@ -131,8 +125,6 @@ public interface Policy {
   /**
    * One change for each node, in their order; overridden for the same reasons as {@link
    * #filterAll}.
-   *
-   * @param nodes the nodes of the call, at least one
    */
   default List<NodeChange> beforeFilterNodes(Pod pod, List<Node> nodes) {
     return Answer.each(nodes, node -> beforeFilterNode(pod, node));
@@ -157,8 +149,6 @@ public interface Policy {
   /**
    * The change of the pod, and one for each node, in their order; overridden for the same reasons
    * as {@link #filterAll}.
-   *
-   * @param nodes the nodes of the call, at least one
    */
   default Changes beforeScore(Pod pod, List<Node> nodes) {
     List<NodeChange> changes = Answer.each(nodes, node -> beforeScoreNode(pod, node));

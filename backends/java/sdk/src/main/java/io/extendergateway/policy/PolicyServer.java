@@ -272,16 +272,7 @@ public final class PolicyServer implements AutoCloseable {
    * Runs a policy as a program, and ends the process: accepts the options that {@code --help}
    * lists. Exit statuses: 0 stopped by a signal, 1 failed to start, 2 wrong command line.
    */
-  public static void run(String[] arguments, Policy policy) {
-    try {
-      run(arguments, Backend.of(policy));
-    } catch (DeclarationException wrong) {
-      exit(1, wrong.getMessage());
-    }
-  }
-
-  /** The same for a backend. */
-  public static void run(String[] arguments, Backend backend) {
+  public static void run(String[] arguments, Source policy) {
     List<String> others = new ArrayList<>(Arrays.asList(arguments));
     try {
       if (others.contains("--help") || others.contains("-h")) {
@@ -293,12 +284,12 @@ public final class PolicyServer implements AutoCloseable {
         throw new UsageException(
             "unknown option %s; expected one of those below%n%n%s".formatted(others.get(0), HELP));
       }
-      serve(backend, options);
+      serve(policy, options);
       // Threads of the policy must not keep the process.
       System.exit(0);
     } catch (UsageException wrong) {
       exit(BAD_USAGE, wrong.getMessage());
-    } catch (ServeException failure) {
+    } catch (ServeException | DeclarationException failure) {
       exit(1, failure.getMessage());
     }
   }
@@ -321,7 +312,8 @@ public final class PolicyServer implements AutoCloseable {
    *
    * @throws ServeException if it cannot start
    */
-  public static void serve(Backend backend, ServeOptions options) throws ServeException {
+  public static void serve(Source policy, ServeOptions options) throws ServeException {
+    Backend backend = Backend.of(policy);
     quiet();
     WarmUp.run();
     Signals signals = Signals.watch();
@@ -346,22 +338,13 @@ public final class PolicyServer implements AutoCloseable {
   }
 
   /**
-   * The same for one policy.
-   *
-   * @throws ServeException if it cannot start
-   */
-  public static void serve(Policy policy, ServeOptions options) throws ServeException {
-    serve(Backend.of(policy), options);
-  }
-
-  /**
    * Serves in the background until {@link #close}, for tests and for programs with a life cycle of
    * their own.
    *
    * @throws ServeException if it cannot start
    */
-  public static PolicyServer start(Backend backend, ServeOptions options) throws ServeException {
-    return new PolicyServer(backend, options);
+  public static PolicyServer start(Source policy, ServeOptions options) throws ServeException {
+    return new PolicyServer(Backend.of(policy), options);
   }
 
   /** Where it listens, {@code HOST:PORT}, with the port that was taken. */

@@ -63,9 +63,9 @@ public final class Rehearsal {
   /** Equal pods on a node. */
   public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
 
-  /** For this backend. */
-  public static Rehearsal of(Backend backend) {
-    return new Rehearsal(backend);
+  /** For this policy or backend. */
+  public static Rehearsal of(Source source) {
+    return new Rehearsal(Backend.of(source));
   }
 
   /** The policy without its declarations of what it reads. */

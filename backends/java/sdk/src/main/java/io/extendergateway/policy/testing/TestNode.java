@@ -11,6 +11,7 @@ import io.extendergateway.policy.v1alpha1.Taint;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 
 /** A node to test a policy with. Each method changes it and returns it. */
 public final class TestNode {
@@ -31,32 +32,28 @@ public final class TestNode {
 
   /** With a label. */
   public TestNode label(String key, String value) {
-    facts().putLabels(key, value);
-    return this;
+    return with(facts -> facts.putLabels(key, value));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   public TestNode annotation(String key, String value) {
-    facts().putAnnotations(key, value);
-    return this;
+    return with(facts -> facts.putAnnotations(key, value));
   }
 
   /** With a taint of the effect "NoSchedule", "PreferNoSchedule" or "NoExecute". */
   public TestNode taint(String key, String value, String effect) {
-    facts().addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect));
-    return this;
+    return with(
+        facts -> facts.addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect)));
   }
 
   /** Cordoned. */
   public TestNode unschedulable() {
-    facts().setUnschedulable(true);
-    return this;
+    return with(facts -> facts.setUnschedulable(true));
   }
 
   /** With a condition such as "Ready" of the status "True", "False" or "Unknown". */
   public TestNode condition(String type, String status) {
-    facts().putConditions(type, status);
-    return this;
+    return with(facts -> facts.putConditions(type, status));
   }
 
   /**
@@ -69,14 +66,12 @@ public final class TestNode {
 
   /** With this status.allocatable. */
   public TestNode allocatable(Resources amounts) {
-    facts().setAllocatable(amounts);
-    return this;
+    return with(facts -> facts.setAllocatable(amounts));
   }
 
   /** With this status.capacity. */
   public TestNode capacity(Resources amounts) {
-    facts().setCapacity(amounts);
-    return this;
+    return with(facts -> facts.setCapacity(amounts));
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */
@@ -116,7 +111,8 @@ public final class TestNode {
     return new InCluster(row.build(), List.copyOf(pods));
   }
 
-  private NodeFacts.Builder facts() {
-    return row.getFactsBuilder();
+  private TestNode with(Consumer<NodeFacts.Builder> change) {
+    change.accept(row.getFactsBuilder());
+    return this;
   }
 }

@@ -11,6 +11,7 @@ import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.Toleration;
 import io.extendergateway.policy.v1alpha1.Volume;
 import java.nio.charset.StandardCharsets;
+import java.util.function.Consumer;
 
 /** A pod to test a policy with. Each method changes it and returns it. */
 public final class TestPod {
@@ -18,7 +19,7 @@ public final class TestPod {
 
   /** A pod without labels. */
   public TestPod(String namespace) {
-    facts().setNamespace(namespace);
+    pod.getFactsBuilder().setNamespace(namespace);
   }
 
   /** A pod with these facts. */
@@ -36,50 +37,46 @@ public final class TestPod {
 
   /** With a label. */
   public TestPod label(String key, String value) {
-    facts().putLabels(key, value);
-    return this;
+    return with(facts -> facts.putLabels(key, value));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   public TestPod annotation(String key, String value) {
-    facts().putAnnotations(key, value);
-    return this;
+    return with(facts -> facts.putAnnotations(key, value));
   }
 
   /** With a toleration. "" is every key, the operator Equal, every effect. */
   public TestPod toleration(String key, String operator, String value, String effect) {
-    facts()
-        .addTolerations(
-            Toleration.newBuilder()
-                .setKey(key)
-                .setOperator(operator)
-                .setValue(value)
-                .setEffect(effect));
-    return this;
+    return with(
+        facts ->
+            facts.addTolerations(
+                Toleration.newBuilder()
+                    .setKey(key)
+                    .setOperator(operator)
+                    .setValue(value)
+                    .setEffect(effect)));
   }
 
   /** With a controller of this UID. */
   public TestPod owner(String uid) {
-    facts()
-        .setOwner(
-            OwnerReference.newBuilder()
-                .setApiVersion("apps/v1")
-                .setKind("ReplicaSet")
-                .setName("owner")
-                .setUid(uid));
-    return this;
+    return with(
+        facts ->
+            facts.setOwner(
+                OwnerReference.newBuilder()
+                    .setApiVersion("apps/v1")
+                    .setKind("ReplicaSet")
+                    .setName("owner")
+                    .setUid(uid)));
   }
 
   /** With this spec.priority. */
   public TestPod priority(int priority) {
-    facts().setPriority(priority);
-    return this;
+    return with(facts -> facts.setPriority(priority));
   }
 
   /** With this spec.priorityClassName. */
   public TestPod priorityClass(String name) {
-    facts().setPriorityClassName(name);
-    return this;
+    return with(facts -> facts.setPriorityClassName(name));
   }
 
   /** With these requests, in thousandths of a CPU and bytes. */
@@ -90,38 +87,32 @@ public final class TestPod {
 
   /** With these requests. */
   public TestPod requests(Resources requests) {
-    facts().setRequests(requests);
-    return this;
+    return with(facts -> facts.setRequests(requests));
   }
 
   /** With these requests, as kube-scheduler's scores count them. */
   public TestPod nonzeroRequests(NonZero requests) {
-    facts().setNonzeroRequests(requests);
-    return this;
+    return with(facts -> facts.setNonzeroRequests(requests));
   }
 
   /** With an entry of spec.nodeSelector. */
   public TestPod nodeSelector(String key, String value) {
-    facts().putNodeSelector(key, value);
-    return this;
+    return with(facts -> facts.putNodeSelector(key, value));
   }
 
   /** With an affinity to nodes. */
   public TestPod nodeAffinity(NodeAffinity affinity) {
-    facts().setNodeAffinity(affinity);
-    return this;
+    return with(facts -> facts.setNodeAffinity(affinity));
   }
 
   /** With a volume of this name, and of this claim or "" for none. */
   public TestPod volume(String name, String claim) {
-    facts().addVolumes(Volume.newBuilder().setName(name).setClaim(claim));
-    return this;
+    return with(facts -> facts.addVolumes(Volume.newBuilder().setName(name).setClaim(claim)));
   }
 
   /** With this spec.schedulerName. */
   public TestPod schedulerName(String name) {
-    facts().setSchedulerName(name);
-    return this;
+    return with(facts -> facts.setSchedulerName(name));
   }
 
   /** With this JSON. */
@@ -135,7 +126,8 @@ public final class TestPod {
     return pod.build();
   }
 
-  private PodFacts.Builder facts() {
-    return pod.getFactsBuilder();
+  private TestPod with(Consumer<PodFacts.Builder> change) {
+    change.accept(pod.getFactsBuilder());
+    return this;
   }
 }
