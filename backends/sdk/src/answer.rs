@@ -82,7 +82,7 @@ pub(crate) fn info(
 
 /// Refuses a verb that the policy that these args choose does not declare.
 pub(crate) fn served(backend: &Backend, args: &[u8], verb: api::Verb) -> Result<(), CallError> {
-    guarded(|| backend.policy_for(args)?.declaration.called(verb).map(drop))
+    guarded(|| backend.policy_for(args)?.called(verb).map(drop))
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
@@ -94,7 +94,7 @@ pub(crate) async fn filter(
 ) -> Result<api::FilterResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
     let prepared = asked.policy(backend, api::Verb::Filter)?;
-    let terms = prepared.declaration.called(api::Verb::Filter)?;
+    let terms = prepared.called(api::Verb::Filter)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -121,7 +121,7 @@ pub(crate) async fn score(
 ) -> Result<api::ScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
     let prepared = asked.policy(backend, api::Verb::Score)?;
-    let terms = prepared.declaration.called(api::Verb::Score)?;
+    let terms = prepared.called(api::Verb::Score)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -143,7 +143,7 @@ pub(crate) async fn preempt(
 ) -> Result<api::PreemptResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
     let prepared = asked.policy(backend, api::Verb::Preempt)?;
-    let terms = prepared.declaration.called(api::Verb::Preempt)?;
+    let terms = prepared.called(api::Verb::Preempt)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {

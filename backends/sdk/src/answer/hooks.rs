@@ -21,7 +21,7 @@ pub(crate) async fn before_filter(
 ) -> Result<api::BeforeFilterResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &None };
     let prepared = asked.policy(backend, api::Verb::BeforeFilter)?;
-    let terms = prepared.declaration.called(api::Verb::BeforeFilter)?;
+    let terms = prepared.called(api::Verb::BeforeFilter)?;
     patience.allows(terms).await;
     asked.check_purpose(terms)?;
     let pod = asked.pod(terms.reads())?;
@@ -43,7 +43,7 @@ pub(crate) async fn before_filter_nodes(
 ) -> Result<api::BeforeFilterNodesResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
     let prepared = asked.policy(backend, api::Verb::BeforeFilterNodes)?;
-    let terms = prepared.declaration.called(api::Verb::BeforeFilterNodes)?;
+    let terms = prepared.called(api::Verb::BeforeFilterNodes)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -80,7 +80,7 @@ pub(crate) async fn before_score(
 ) -> Result<api::BeforeScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
     let prepared = asked.policy(backend, api::Verb::BeforeScore)?;
-    let terms = prepared.declaration.called(api::Verb::BeforeScore)?;
+    let terms = prepared.called(api::Verb::BeforeScore)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {

@@ -8,7 +8,8 @@ use extender_policy_api::v1alpha1 as api;
 use crate::Pod;
 
 /// The most attributes by which pods are counted in one declaration of the contract.
-pub(crate) const MAX_POD_COUNTS: usize = 8;
+#[doc(hidden)]
+pub const MAX_POD_COUNTS: usize = 8;
 
 /// An attribute of pods by which the pods on each node are counted. Pods without it are not counted.
 // The variants are in the order of the contract's numbers, so that this is the order in which they are sent.
