@@ -81,25 +81,22 @@ async fn requires(suite: &Suite) -> Result<(), Stop> {
     }
 }
 
+fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> {
+    if entries <= most {
+        return Ok(());
+    }
+    failed(format!("`{field}` has {entries} entries; at most {most} are allowed"))
+}
+
 async fn services(suite: &Suite) -> Result<(), Stop> {
     let services = &suite.declared.info.services;
-    if services.len() > HANDSHAKE_ENTRIES {
-        return failed(format!(
-            "`services` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
-            services.len()
-        ));
-    }
+    few("services", services.len(), HANDSHAKE_ENTRIES)?;
     services.iter().try_for_each(|service| at_most("services", service, HANDSHAKE_TEXT_BYTES))
 }
 
 async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     let prefixes = &suite.declared.info.annotation_prefixes;
-    if prefixes.len() > ANNOTATION_PREFIXES {
-        let count = prefixes.len();
-        return failed(format!(
-            "`annotation_prefixes` has {count} entries; at most {ANNOTATION_PREFIXES} are allowed"
-        ));
-    }
+    few("annotation_prefixes", prefixes.len(), ANNOTATION_PREFIXES)?;
     prefixes.iter().try_for_each(|prefix| at_most("annotation_prefixes", prefix, KEY_BYTES))
 }
 
@@ -113,12 +110,7 @@ async fn verbs(suite: &Suite) -> Result<(), Stop> {
 async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
     let mut seen = BTreeSet::new();
     let listed = &suite.declared.info.verbs;
-    if listed.len() > HANDSHAKE_ENTRIES {
-        return failed(format!(
-            "`verbs` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
-            listed.len()
-        ));
-    }
+    few("verbs", listed.len(), HANDSHAKE_ENTRIES)?;
     match listed.iter().find(|verb| !seen.insert(verb.verb)) {
         Some(twice) => failed(format!("`verbs` lists {} twice", twice.verb().as_str_name())),
         None => Ok(()),
@@ -171,10 +163,14 @@ async fn score_range(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Whether scores are not normalized.
+fn is_plain(terms: Terms<'_>) -> bool {
+    matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified)
+}
+
 async fn score_scale(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::Score)?;
-    let none =
-        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
+    let none = is_plain(terms);
     match terms.info.score_max {
         Some(max) if none && max > 10 => failed(format!("`score_max` is {max}, without a normalization")),
         None if none => failed("there is no `score_max` and no normalization"),
@@ -197,9 +193,7 @@ async fn usage(suite: &Suite) -> Result<(), Stop> {
 
 async fn reversed(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::Score)?;
-    let none =
-        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
-    if terms.info.reversed && none {
+    if terms.info.reversed && is_plain(terms) {
         return failed("`reversed` is set, and `normalization` is NORMALIZATION_NONE");
     }
     Ok(())

@@ -19,7 +19,8 @@ pub struct BindAsk<'a> {
 
 impl<'a> BindAsk<'a> {
     /// A view of a request of the contract; the error names the field that is missing.
-    pub(crate) fn new(request: &'a api::BindRequest, access: Access<'a>) -> Result<Self, &'static str> {
+    #[doc(hidden)]
+    pub fn new(request: &'a api::BindRequest, access: Access<'a>) -> Result<Self, &'static str> {
         let api::BindRequest { call, namespace, name, uid, node, pod } = request;
         let required = [("namespace", namespace), ("name", name), ("uid", uid), ("node", node)];
         if let Some((missing, _)) = required.into_iter().find(|(_, given)| given.is_empty()) {

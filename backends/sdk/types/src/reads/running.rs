@@ -16,11 +16,11 @@ use crate::Pod;
 
 /// Equal pods on a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub(crate) pod: api::Pod,
-    pub(crate) pods: u32,
+pub struct Running {
+    pub pod: api::Pod,
+    pub pods: u32,
     /// How many of them are being deleted.
-    pub(crate) terminating: u32,
+    pub terminating: u32,
 }
 
 impl Running {
@@ -43,11 +43,7 @@ impl Running {
 
 impl SentFields {
     /// The counts in a row, one entry for each attribute that is declared.
-    pub(crate) fn pod_counts(
-        &self,
-        running: &[Running],
-        facts: Option<&api::NodeFacts>,
-    ) -> Vec<api::PodCounts> {
+    pub fn pod_counts(&self, running: &[Running], facts: Option<&api::NodeFacts>) -> Vec<api::PodCounts> {
         let reported = reported(facts);
         self.pods.iter().map(|sent| counts(sent, running, &reported)).collect()
     }

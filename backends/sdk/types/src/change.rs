@@ -33,7 +33,8 @@ pub enum Change {
 }
 
 impl Change {
-    pub(crate) fn is_of_pod(self) -> bool {
+    #[doc(hidden)]
+    pub fn is_of_pod(self) -> bool {
         match self {
             Self::PodLabels
             | Self::PodNodeSelector

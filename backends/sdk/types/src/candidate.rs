@@ -14,7 +14,8 @@ pub struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    pub(crate) fn new(node: Node<'a>, evictions: &'a api::Candidate, access: Access<'a>) -> Self {
+    #[doc(hidden)]
+    pub fn new(node: Node<'a>, evictions: &'a api::Candidate, access: Access<'a>) -> Self {
         Self { node, evictions, access }
     }
 

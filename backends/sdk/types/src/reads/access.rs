@@ -16,16 +16,16 @@ const REQUESTS: &str = "the sum of the requests of counted pods";
 
 /// What a policy may read of an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access<'a> {
+pub struct Access<'a> {
     declared: Option<&'a SentFields>,
 }
 
 impl<'a> Access<'a> {
     /// Without a declaration everything is sent, labels and annotations in maps.
-    pub(crate) const EVERYTHING: Self = Self { declared: None };
+    pub const EVERYTHING: Self = Self { declared: None };
 
     /// What is declared; everything if nothing is declared.
-    pub(crate) fn to(declared: Option<&'a SentFields>) -> Self {
+    pub fn to(declared: Option<&'a SentFields>) -> Self {
         Self { declared }
     }
 
@@ -158,4 +158,4 @@ fn undeclared(what: &str, right: &str) -> ! {
 /// What a read that is not declared panics with: the text is this crate's own, so it may reach the gateway, which the
 /// text of any other panic may not.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Undeclared(pub(crate) String);
+pub struct Undeclared(pub String);

@@ -1,7 +1,4 @@
-//! Introspection as a policy sees it: a request for what a path shows, and the possible errors. [`service`] answers it
-//! over gRPC.
-
-pub(crate) mod service;
+//! Introspection as a policy sees it: a request for what a path shows, and the possible errors.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +16,8 @@ pub struct Introspect<'a> {
 
 impl<'a> Introspect<'a> {
     /// A view of a request for this path; the error names the parameter that is missing.
-    pub(crate) fn new(shown: &'a ShownPath, request: &'a api::IntrospectRequest) -> Result<Self, &'a str> {
+    #[doc(hidden)]
+    pub fn new(shown: &'a ShownPath, request: &'a api::IntrospectRequest) -> Result<Self, &'a str> {
         let api::IntrospectRequest { parameters, query, .. } = request;
         let given = |name: &&str| parameters.get(*name).is_some_and(|value| !value.is_empty());
         match shown.parameters().find(|name| !given(name)) {

@@ -16,18 +16,18 @@ use crate::View;
 
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
-pub(crate) struct Layout {
-    pub(crate) pod: SentFields,
-    pub(crate) node: SentFields,
+pub struct Layout {
+    pub pod: SentFields,
+    pub node: SentFields,
     /// As in the handshake.
     pub(crate) message: api::Reads,
     /// As in the view of a table of nodes, where nothing is not the same as no declaration.
-    pub(crate) rows: api::NodeReads,
+    pub rows: api::NodeReads,
 }
 
 /// What is sent of one kind of object.
 #[derive(Debug)]
-pub(crate) struct SentFields {
+pub struct SentFields {
     pub(super) object: &'static str,
     pub(super) parts: Parts,
     pub(super) labels: Places,
@@ -94,7 +94,7 @@ impl SentFields {
     }
 
     /// The number of values and of counts that come with each object.
-    pub(crate) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let (labels, annotations) = (self.labels.values(), self.annotations.values());
         Counts { labels, annotations, pods: self.pods.len() }
     }

@@ -11,7 +11,7 @@ use crate::{
 ///
 /// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
 /// [`score`](Self::score) and [`preempt`](Self::preempt). Methods besides [`introspect`](Self::introspect) are called from one thread at a time unless the
-/// runtime of [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
+/// runtime of `serve` has several, must not block (no other call is served meanwhile), and may
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
     /// What this policy is, and which data it needs. Called once, before the first call; it must not change during

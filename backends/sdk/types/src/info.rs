@@ -1,7 +1,8 @@
 //! What a policy declares about itself, in one place. [`declaration`] checks it and turns it into the
 //! contract's handshake, [`hook`] has the hooks, [`shown`] the paths that are shown.
 
-pub(crate) mod declaration;
+#[doc(hidden)]
+pub mod declaration;
 pub(crate) mod hook;
 pub(crate) mod shown;
 
@@ -185,7 +186,8 @@ impl Info {
 
     /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so
     /// a verb that has them declares everything else, too.
-    pub(crate) fn reading_everything(mut self) -> Self {
+    #[doc(hidden)]
+    pub fn reading_everything(mut self) -> Self {
         for DeclaredVerb { verb, .. } in self.verbs.values_mut() {
             if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
                 verb.reads = Some(Arc::new(verb.everything(&reads)));
@@ -298,12 +300,14 @@ pub enum View {
 }
 
 impl View {
-    pub(crate) fn has_facts(self) -> bool {
+    #[doc(hidden)]
+    pub fn has_facts(self) -> bool {
         self != Self::Name
     }
 
     /// Whether rows of this view hold everything that the other one needs. Each view adds to the one before.
-    pub(crate) fn covers(self, wanted: Self) -> bool {
+    #[doc(hidden)]
+    pub fn covers(self, wanted: Self) -> bool {
         self as u8 >= wanted as u8
     }
 }

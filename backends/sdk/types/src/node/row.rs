@@ -17,7 +17,7 @@ const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// Why bytes are not a `NodeRow`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub enum Unreadable {
     /// They are not protobuf of this message.
     #[error(transparent)]
     Undecodable(#[from] DecodeError),
@@ -31,19 +31,19 @@ pub(crate) enum Unreadable {
 
 /// The parts that a row must have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowParts {
+pub struct RowParts {
     name: bool,
     facts: bool,
 }
 
 impl RowParts {
     /// Whether rows have names.
-    pub(crate) fn has_name(self) -> bool {
+    pub fn has_name(self) -> bool {
         self.name
     }
 
     /// In this view with this declaration; `None`: everything that the view has.
-    pub(crate) fn of(view: View, reads: Option<&NodeReads>) -> Self {
+    pub fn of(view: View, reads: Option<&NodeReads>) -> Self {
         let reads = reads.filter(|_| view.has_facts());
         let reads_name = |reads: &NodeReads| reads.parts.contains(&NodePart::Name.into());
         Self {
@@ -54,7 +54,7 @@ impl RowParts {
 }
 
 /// A `NodeRow` whose content stays encoded until it is used.
-pub(crate) struct Row<'a> {
+pub struct Row<'a> {
     /// Empty if it is not sent.
     name: Cow<'a, str>,
     content: Content<'a>,
@@ -63,14 +63,14 @@ pub(crate) struct Row<'a> {
 /// A row of a request or of a table, where nodes with equal contents share one. The name is behind a reference, because
 /// most policies do not read it.
 #[derive(Clone, Copy)]
-pub(crate) struct RowRef<'a> {
-    pub(crate) name: &'a Cow<'a, str>,
-    pub(crate) content: &'a Content<'a>,
+pub struct RowRef<'a> {
+    pub name: &'a Cow<'a, str>,
+    pub content: &'a Content<'a>,
 }
 
 impl<'a> Row<'a> {
     /// Checks an encoded `NodeRow`. One that the gateway wrote is borrowed; see [`shape`] for others.
-    pub(crate) fn read(encoded: &'a [u8]) -> Result<Self, Unreadable> {
+    pub fn read(encoded: &'a [u8]) -> Result<Self, Unreadable> {
         if shape::is_usual(encoded) {
             let (name, content) = Content::borrowed(encoded);
             return Ok(Self { name: name.into(), content });
@@ -92,17 +92,17 @@ impl<'a> Row<'a> {
     }
 
     /// The name and everything else.
-    pub(crate) fn into_parts(self) -> (Cow<'a, str>, Content<'a>) {
+    pub fn into_parts(self) -> (Cow<'a, str>, Content<'a>) {
         (self.name, self.content)
     }
 
     /// A reference to both.
-    pub(crate) fn as_ref(&self) -> RowRef<'_> {
+    pub fn as_ref(&self) -> RowRef<'_> {
         RowRef { name: &self.name, content: &self.content }
     }
 
     /// Which field is missing, of those that a policy must be able to rely on.
-    pub(crate) fn lacks(&self, parts: RowParts) -> Option<&'static str> {
+    pub fn lacks(&self, parts: RowParts) -> Option<&'static str> {
         match self {
             row if parts.name && row.name.is_empty() => Some("name"),
             row if parts.facts && row.content.facts().is_none() => Some("facts"),
@@ -112,7 +112,7 @@ impl<'a> Row<'a> {
 
     /// Whether there is a value for each declared key, and a list for each declared count of pods. A row without facts
     /// has no values.
-    pub(crate) fn check(&self, counts: Counts) -> Result<(), RowMismatch> {
+    pub fn check(&self, counts: Counts) -> Result<(), RowMismatch> {
         self.content.check(counts)
     }
 }

@@ -109,12 +109,14 @@ impl NodeChange {
     }
 
     /// What changes, without positions; `None` if nothing does.
-    pub(crate) fn change(&self) -> Option<&api::NodeChange> {
+    #[doc(hidden)]
+    pub fn change(&self) -> Option<&api::NodeChange> {
         self.message.as_deref().filter(|message| parts(message).next().is_some())
     }
 
     /// As an answer contains it.
-    pub(crate) fn of(message: &api::NodeChange) -> Self {
+    #[doc(hidden)]
+    pub fn of(message: &api::NodeChange) -> Self {
         let message = api::NodeChange { positions: Vec::new(), ..message.clone() };
         Self { message: Some(Arc::new(message)) }
     }

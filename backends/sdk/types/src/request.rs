@@ -8,7 +8,7 @@ use crate::wire::{Field, FieldValue, Fields};
 
 /// `Call.args` of an encoded request of any verb: the last one that is set, also if the call comes in parts, which a
 /// decoder merges.
-pub(crate) fn args(request: &[u8]) -> &[u8] {
+pub fn args(request: &[u8]) -> &[u8] {
     slices(request, 1).flat_map(|call| slices(call, 5)).last().unwrap_or_default()
 }
 
@@ -22,54 +22,54 @@ fn slices(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
 
 /// `FilterRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct FilterRequest {
+pub struct FilterRequest {
     #[prost(message, optional, tag = "1")]
-    pub(crate) call: Option<Call>,
+    pub call: Option<Call>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) pod: Option<Pod>,
+    pub pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<NodeList>,
+    pub nodes: Option<NodeList>,
     #[prost(bool, tag = "4")]
-    pub(crate) want_scores: bool,
+    pub want_scores: bool,
 }
 
 /// `ScoreRequest`, `BeforeFilterNodesRequest` and `BeforeScoreRequest`, which have the same fields.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct NodesRequest {
+pub struct NodesRequest {
     #[prost(message, optional, tag = "1")]
-    pub(crate) call: Option<Call>,
+    pub call: Option<Call>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) pod: Option<Pod>,
+    pub pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<NodeList>,
+    pub nodes: Option<NodeList>,
 }
 
 /// `PreemptRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PreemptRequest {
+pub struct PreemptRequest {
     #[prost(message, optional, tag = "1")]
-    pub(crate) call: Option<Call>,
+    pub call: Option<Call>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) pod: Option<Pod>,
+    pub pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<NodeList>,
+    pub nodes: Option<NodeList>,
     #[prost(message, repeated, tag = "4")]
-    pub(crate) candidates: Vec<Candidate>,
+    pub candidates: Vec<Candidate>,
 }
 
 /// `Nodes`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct NodeList {
+pub struct NodeList {
     #[prost(uint32, tag = "1")]
-    pub(crate) count: u32,
+    pub count: u32,
     /// The forms that this crate knows. An unknown form is skipped, so that none is set.
     #[prost(oneof = "Form", tags = "2, 3")]
-    pub(crate) form: Option<Form>,
+    pub form: Option<Form>,
 }
 
 /// `Nodes.form`.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Form {
+pub enum Form {
     #[prost(message, tag = "2")]
     Rows(NodeRows),
     #[prost(message, tag = "3")]
@@ -78,51 +78,51 @@ pub(crate) enum Form {
 
 /// `NodeRows`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct NodeRows {
+pub struct NodeRows {
     /// Each an encoded `NodeRow`: slices of the one buffer that the request came in.
     #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub(crate) rows: Vec<Bytes>,
+    pub rows: Vec<Bytes>,
 }
 
 /// `NodeRef`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct NodeRef {
+pub struct NodeRef {
     #[prost(fixed64, tag = "1")]
-    pub(crate) table: u64,
+    pub table: u64,
     #[prost(uint64, tag = "2")]
-    pub(crate) at_least: u64,
+    pub at_least: u64,
     #[prost(uint32, repeated, tag = "3")]
-    pub(crate) ids: Vec<u32>,
+    pub ids: Vec<u32>,
     /// Encoded, as in [`NodeRows`].
     #[prost(bytes = "bytes", repeated, tag = "4")]
-    pub(crate) rows: Vec<Bytes>,
+    pub rows: Vec<Bytes>,
 }
 
 /// `SyncNodesRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct SyncNodesRequest {
+pub struct SyncNodesRequest {
     #[prost(fixed64, tag = "1")]
-    pub(crate) table: u64,
+    pub table: u64,
     #[prost(uint64, tag = "2")]
-    pub(crate) version: u64,
+    pub version: u64,
     #[prost(message, optional, tag = "3")]
-    pub(crate) view: Option<TableView>,
+    pub view: Option<TableView>,
     #[prost(message, repeated, tag = "4")]
-    pub(crate) upserts: Vec<TableEntry>,
+    pub upserts: Vec<TableEntry>,
     #[prost(uint32, repeated, tag = "5")]
-    pub(crate) removed: Vec<u32>,
+    pub removed: Vec<u32>,
     #[prost(bool, tag = "6")]
-    pub(crate) complete: bool,
+    pub complete: bool,
 }
 
 /// `TableEntry`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TableEntry {
+pub struct TableEntry {
     #[prost(uint32, tag = "1")]
-    pub(crate) id: u32,
+    pub id: u32,
     /// An encoded `NodeRow`.
     #[prost(bytes = "bytes", optional, tag = "2")]
-    pub(crate) row: Option<Bytes>,
+    pub row: Option<Bytes>,
 }
 
 #[cfg(test)]

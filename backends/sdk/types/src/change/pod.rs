@@ -125,12 +125,14 @@ impl PodChange {
     }
 
     /// For an answer; `None` if it changes nothing.
-    pub(crate) fn into_message(self) -> Option<api::PodChange> {
+    #[doc(hidden)]
+    pub fn into_message(self) -> Option<api::PodChange> {
         (!self.is_none()).then_some(self.message)
     }
 
     /// As an answer contains it.
-    pub(crate) fn of(message: Option<api::PodChange>) -> Self {
+    #[doc(hidden)]
+    pub fn of(message: Option<api::PodChange>) -> Self {
         Self { message: message.unwrap_or_default() }
     }
 }

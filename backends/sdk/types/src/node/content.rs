@@ -30,7 +30,7 @@ const WALKED: usize = 16;
 
 /// The facts, JSON, usage and pod counts of a `NodeRow`, which stay encoded until they are used.
 #[derive(Default)]
-pub(crate) struct Content<'a> {
+pub struct Content<'a> {
     /// The values of declared keys, for a stored row or one of which many are read.
     values: OnceLock<Values>,
     encoded: Encoded<'a>,
@@ -87,7 +87,7 @@ impl<'a> Content<'a> {
     }
 
     /// The same in its own memory, so that it does not keep the message alive, and laid out for look-up.
-    pub(crate) fn into_owned(self) -> Content<'static> {
+    pub fn into_owned(self) -> Content<'static> {
         let labels = self.facts().map(|facts| Labels::of(facts.entries(FactsMap::Labels)));
         let _laid_out = self.values();
         let Self { values, encoded, whole, used, .. } = self;
@@ -95,14 +95,14 @@ impl<'a> Content<'a> {
     }
 
     /// The number of encoded bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let Encoded { facts, raw_json, usage, pod_counts } = &self.encoded;
         let len = |part: &Option<Cow<'_, [u8]>>| part.as_ref().map_or(0, |bytes| bytes.len());
         len(facts) + raw_json.len() + len(usage) + pod_counts.len()
     }
 
     /// The number of encoded bytes of the facts.
-    pub(crate) fn facts_bytes(&self) -> usize {
+    pub fn facts_bytes(&self) -> usize {
         self.encoded.facts.as_ref().map_or(0, |facts| facts.len())
     }
 

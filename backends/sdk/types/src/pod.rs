@@ -44,7 +44,8 @@ pub struct Pod<'a> {
 }
 
 /// Checks that a pod has a value for each declared key. One without facts has none.
-pub(crate) fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch> {
+#[doc(hidden)]
+pub fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch> {
     let Some(facts) = &pod.facts else { return Ok(()) };
     let counts = fields.counts();
     values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
@@ -52,7 +53,8 @@ pub(crate) fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch>
 }
 
 /// Checks the counts by topology of the pod to be placed; victims have none.
-pub(crate) fn check_counts(pod: &api::Pod, fields: &SentFields) -> Result<(), TopologyMismatch> {
+#[doc(hidden)]
+pub fn check_counts(pod: &api::Pod, fields: &SentFields) -> Result<(), TopologyMismatch> {
     values::check_topologies(&pod.topology_counts, fields.topologies())
 }
 
@@ -64,12 +66,15 @@ impl<'a> Pod<'a> {
     }
 
     /// A view of what may be read of a [checked](check) pod.
-    pub(crate) fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
+    #[doc(hidden)]
+    pub fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
         pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, snapshot: 0 })
     }
 
     /// The same pod in a call about this state of the cluster.
-    pub(crate) fn at(self, snapshot: u64) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at(self, snapshot: u64) -> Self {
         Self { snapshot, ..self }
     }
 

@@ -8,15 +8,15 @@ use super::topology::SentTopology;
 
 /// The number of values of an object, and of the counts of the pods on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) labels: usize,
-    pub(crate) annotations: usize,
-    pub(crate) pods: usize,
+pub struct Counts {
+    pub labels: usize,
+    pub annotations: usize,
+    pub pods: usize,
 }
 
 impl Counts {
     /// Those of a table's rows.
-    pub(crate) fn of(reads: &api::NodeReads) -> Self {
+    pub fn of(reads: &api::NodeReads) -> Self {
         let count = |map: &Option<api::MapReads>| map.as_ref().map_or(0, |map| map.keys.len());
         let (labels, annotations) = (count(&reads.labels), count(&reads.annotations));
         Self { labels, annotations, pods: reads.pod_counts.len() }
@@ -25,7 +25,7 @@ impl Counts {
 
 /// Why values do not match the declaration. The field is one of `PodFacts` or `NodeFacts`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Mismatch {
+pub enum Mismatch {
     #[error("{field} has {given} values, and {keys} keys are declared")]
     Count { field: &'static str, given: usize, keys: usize },
     #[error("{field} is not a list of ascending positions below {keys}")]
@@ -34,7 +34,7 @@ pub(crate) enum Mismatch {
 
 /// Why a row does not match the declaration. The field is one of `NodeRow`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RowMismatch {
+pub enum RowMismatch {
     #[error("facts.{0}")]
     Facts(#[from] Mismatch),
     #[error("pod_counts has {given} entries, and {declared} are declared")]
@@ -43,7 +43,7 @@ pub(crate) enum RowMismatch {
 
 /// Why counts by topology do not match the declaration. The field is `Pod.topology_counts`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TopologyMismatch {
+pub enum TopologyMismatch {
     #[error(" has {given} entries, and {declared} are declared")]
     Count { given: usize, declared: usize },
     #[error("[{0}].domains is not in ascending order of value, each once")]

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1 as api;
 
 /// A path that a policy shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShownPath {
+pub struct ShownPath {
     pub(super) path: String,
     pub(super) description: String,
 }

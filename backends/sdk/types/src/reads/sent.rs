@@ -10,7 +10,7 @@ type Texts = BTreeMap<String, String>;
 
 impl SentFields {
     /// The pod, with the declared parts alone, and without counts by topology.
-    pub(crate) fn pod(&self, pod: &api::Pod) -> api::Pod {
+    pub fn pod(&self, pod: &api::Pod) -> api::Pod {
         let api::Pod { identity, facts, raw_json, topology_counts: _ } = pod.clone();
         api::Pod {
             identity: self.given(PodPart::Identity, identity),
@@ -45,7 +45,7 @@ impl SentFields {
     }
 
     /// The facts of a node, with the declared parts alone.
-    pub(crate) fn node_facts(&self, facts: api::NodeFacts) -> api::NodeFacts {
+    pub fn node_facts(&self, facts: api::NodeFacts) -> api::NodeFacts {
         let labels = Split::of(&facts.labels, &self.labels);
         let annotations = Split::of(&facts.annotations, &self.annotations);
         api::NodeFacts {

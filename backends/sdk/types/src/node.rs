@@ -2,11 +2,13 @@
 //! [`content`] what it has besides its name, [`shape`] validates it on arrival, [`facts`] reads fields of it, [`counts`]
 //! the counts of pods, [`labels`] and [`values`] fields of a stored row.
 
-pub(crate) mod content;
+#[doc(hidden)]
+pub mod content;
 mod counts;
 mod facts;
 mod labels;
-pub(crate) mod row;
+#[doc(hidden)]
+pub mod row;
 mod shape;
 mod values;
 
@@ -32,7 +34,8 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn new(rows: &'a [RowRef<'a>], access: Access<'a>) -> Self {
+    #[doc(hidden)]
+    pub fn new(rows: &'a [RowRef<'a>], access: Access<'a>) -> Self {
         Self { rows, access }
     }
 

@@ -53,7 +53,8 @@ impl Args {
     }
 
     /// For policies that take no arguments.
-    pub(crate) fn refuse_any(&self) -> Result<(), ArgsError> {
+    #[doc(hidden)]
+    pub fn refuse_any(&self) -> Result<(), ArgsError> {
         if self.is_empty() {
             return Ok(());
         }

@@ -4,17 +4,22 @@
 //! [`access`] enforces it, [`values`] checks what comes with a request, [`sent`], [`running`] and [`cluster`] are what
 //! the gateway sends.
 
-pub(crate) mod access;
-pub(crate) mod cluster;
+#[doc(hidden)]
+pub mod access;
+#[doc(hidden)]
+pub mod cluster;
 mod key;
 pub(crate) mod keys;
-pub(crate) mod layout;
+#[doc(hidden)]
+pub mod layout;
 mod parts;
-pub(crate) mod pods;
-pub(crate) mod running;
+pub mod pods;
+#[doc(hidden)]
+pub mod running;
 pub(crate) mod sent;
 pub(crate) mod topology;
-pub(crate) mod values;
+#[doc(hidden)]
+pub mod values;
 
 use std::sync::Arc;
 
@@ -75,7 +80,7 @@ use self::{
 /// # What is not declared
 ///
 /// Reading anything else panics, and the panic names it: there is no value that could be mistaken for that of a node
-/// without the label. A test with [`testing`](crate::testing) fails with that text, and so does a call (INTERNAL).
+/// without the label. A test with `testing` fails with that text, and so does a call (INTERNAL).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     pod: Declared,

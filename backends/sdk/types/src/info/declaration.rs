@@ -16,7 +16,7 @@ use super::{
     Best, DeclaredVerb, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Usage, Verb,
     View, shown::ShownPath,
 };
-use crate::{Change, MAX_MESSAGE_BYTES, error::CallError, node::row::RowParts, reads::layout::Layout};
+use crate::{Change, node::row::RowParts, reads::layout::Layout, size::MAX_MESSAGE_BYTES};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -35,15 +35,15 @@ impl DeclarationError {
 
 /// An [`Info`] as the answer to the handshake, and what a call needs of it.
 #[derive(Debug)]
-pub(crate) struct Declaration {
-    pub(crate) response: api::GetInfoResponse,
+pub struct Declaration {
+    pub response: api::GetInfoResponse,
     verbs: BTreeMap<api::Verb, Terms>,
     shown: Vec<ShownPath>,
 }
 
 /// What a verb's declaration means for a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub struct Terms {
     verb: Verb,
     reads: Option<Arc<Layout>>,
     /// Of a hook alone.
@@ -52,45 +52,45 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// The verb's view of each node.
-    pub(crate) fn view(&self) -> View {
+    pub fn view(&self) -> View {
         self.verb.view
     }
 
     /// What is read of pods and nodes; `None`: everything.
-    pub(crate) fn reads(&self) -> Option<&Layout> {
+    pub fn reads(&self) -> Option<&Layout> {
         self.reads.as_deref()
     }
 
     /// `Call.reads` of the requests that this declaration asks for.
-    pub(crate) fn reads_id(&self) -> u32 {
+    pub fn reads_id(&self) -> u32 {
         self.reads().map_or(0, |reads| reads.message.id)
     }
 
     /// What each row of a request must have.
-    pub(crate) fn row_parts(&self) -> RowParts {
+    pub fn row_parts(&self) -> RowParts {
         RowParts::of(self.verb.view, self.reads().map(|reads| &reads.rows))
     }
 
-    pub(crate) fn wants_usage(&self) -> bool {
+    pub fn wants_usage(&self) -> bool {
         self.verb.usage == Usage::Wanted
     }
 
-    pub(crate) fn has_side_effects(&self) -> bool {
+    pub fn has_side_effects(&self) -> bool {
         self.verb.effects == Effects::Outside
     }
 
     /// Whether the policy may wait for something outside.
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.verb.pace == Pace::Waits
     }
 
     /// What the policy may change: nothing if this is not a hook.
-    pub(crate) fn changes(&self) -> &BTreeSet<Change> {
+    pub fn changes(&self) -> &BTreeSet<Change> {
         &self.changes
     }
 
     /// Whether these scores may be given with the verdicts, before the other policies have filtered.
-    pub(crate) fn may_come_with(&self, filter: &Self) -> bool {
+    pub fn may_come_with(&self, filter: &Self) -> bool {
         self.verb.scope == Scope::Node
             && !self.waits()
             && !self.has_side_effects()
@@ -99,7 +99,7 @@ impl Terms {
 }
 
 impl Declaration {
-    pub(crate) fn new(mut info: Info) -> Result<Self, DeclarationError> {
+    pub fn new(mut info: Info) -> Result<Self, DeclarationError> {
         let mistakes = mistakes(&info);
         if !mistakes.is_empty() {
             return Err(DeclarationError(mistakes));
@@ -111,39 +111,20 @@ impl Declaration {
         Ok(Self { response: response(info, &declared), ..declared })
     }
 
-    pub(crate) fn verb(&self, kind: api::Verb) -> Option<&Terms> {
+    pub fn verb(&self, kind: api::Verb) -> Option<&Terms> {
         self.verbs.get(&kind)
     }
 
-    /// A verb that is called.
-    pub(crate) fn called(&self, kind: api::Verb) -> Result<&Terms, CallError> {
-        self.verb(kind).ok_or(CallError::NotServed(method(kind)))
-    }
-
     /// The path that is declared with exactly this text.
-    pub(crate) fn shown(&self, path: &str) -> Option<&ShownPath> {
+    pub fn shown(&self, path: &str) -> Option<&ShownPath> {
         self.shown.iter().find(|shown| shown.path() == path)
     }
 
     /// Whether requests for this declaration can be answered with the other one, too.
-    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+    pub fn reads_as(&self, other: &Self) -> bool {
         let ids =
             |of: &'_ Self| of.verbs.iter().map(|(&kind, terms)| (kind, terms.reads_id())).collect::<Vec<_>>();
         ids(self) == ids(other)
-    }
-}
-
-/// Of the contract's services.
-fn method(kind: api::Verb) -> &'static str {
-    match kind {
-        api::Verb::Unspecified => "",
-        api::Verb::Filter => "Filter",
-        api::Verb::Score => "Score",
-        api::Verb::Preempt => "Preempt",
-        api::Verb::Bind => "Bind",
-        api::Verb::BeforeFilter => "BeforeFilter",
-        api::Verb::BeforeFilterNodes => "BeforeFilterNodes",
-        api::Verb::BeforeScore => "BeforeScore",
     }
 }
 

@@ -12,6 +12,9 @@ use crate::{
     wire::{FieldValue, Fields, Unusual},
 };
 
+/// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
 /// What every message may take, whatever its length: enough for 15,000 rows with one value each, of nine bytes.
 const BASE: usize = 16 << 20;
 
@@ -48,10 +51,10 @@ const READ_ROW: usize = 512;
 const FOUND_ROW: usize = 128;
 
 /// The parts of a message that are counted.
-pub(crate) type Shape = &'static [CountedField];
+pub type Shape = &'static [CountedField];
 
 /// A field of a message.
-pub(crate) struct CountedField {
+pub struct CountedField {
     field: u32,
     /// The memory of each occurrence, besides its own bytes.
     bytes: usize,
@@ -90,29 +93,29 @@ const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) ->
 }
 
 /// `FilterRequest`, `ScoreRequest`, and the requests of hooks about nodes.
-pub(crate) const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
+pub const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
 
 /// `BeforeFilterRequest`.
-pub(crate) const BEFORE_FILTER: Shape = &[message(2, POD)];
+pub const BEFORE_FILTER: Shape = &[message(2, POD)];
 
 /// `PreemptRequest`.
-pub(crate) const PREEMPT: Shape = &[
+pub const PREEMPT: Shape = &[
     message(2, POD),
     message(3, NODES),
     elements(4, listed::<api::Candidate>() + first_victims(), "candidates", CANDIDATE),
 ];
 
 /// `BindRequest`.
-pub(crate) const BIND: Shape = &[message(6, POD)];
+pub const BIND: Shape = &[message(6, POD)];
 
 /// `GetInfoRequest`.
-pub(crate) const GET_INFO: Shape = &[plain(2, listed::<String>())];
+pub const GET_INFO: Shape = &[plain(2, listed::<String>())];
 
 /// `IntrospectRequest`.
-pub(crate) const INTROSPECT: Shape = &[plain(4, MAP_ENTRY), plain(5, MAP_ENTRY)];
+pub const INTROSPECT: Shape = &[plain(4, MAP_ENTRY), plain(5, MAP_ENTRY)];
 
 /// `SyncNodesRequest`.
-pub(crate) const SYNC_NODES: Shape = &[
+pub const SYNC_NODES: Shape = &[
     message(3, &[plain(2, listed::<String>()), message(4, NODE_READS)]),
     elements(4, listed::<TableEntry>() + READ_ROW, "upserts", &[]),
     numbers(5, listed::<u32>()),
@@ -207,7 +210,7 @@ const REQUIREMENT: Shape = &[plain(3, listed::<String>())];
 
 /// Why a message is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
     #[error(
         "the message cannot be decoded: it ends inside a field, or has a field that proto3 does not know"
     )]
@@ -228,7 +231,7 @@ impl From<Unusual> for Refused {
 
 /// Rejects a message that would take much more memory than its bytes, or more than `most`, or that has empty
 /// entries. Allocates nothing, and reads each byte at most once per level of nesting.
-pub(crate) fn check(encoded: &[u8], shape: Shape, most: usize) -> Result<(), Refused> {
+pub fn check(encoded: &[u8], shape: Shape, most: usize) -> Result<(), Refused> {
     let limit = encoded.len().saturating_mul(PER_BYTE).saturating_add(BASE).min(most);
     let mut left = Left(limit);
     left.take_message(encoded, shape)?.ok_or(Refused::TooLarge { len: encoded.len(), limit })
@@ -270,6 +273,3 @@ impl Left {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

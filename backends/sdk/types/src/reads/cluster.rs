@@ -17,18 +17,14 @@ use crate::Pod;
 
 /// A node of the cluster.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClusterNode<'a> {
-    pub(crate) facts: Option<&'a api::NodeFacts>,
-    pub(crate) pods: &'a [Running],
+pub struct ClusterNode<'a> {
+    pub facts: Option<&'a api::NodeFacts>,
+    pub pods: &'a [Running],
 }
 
 impl SentFields {
     /// The counts that come with a pod, one entry for each that is declared.
-    pub(crate) fn topology_counts(
-        &self,
-        pod: &api::Pod,
-        cluster: &[ClusterNode<'_>],
-    ) -> Vec<api::TopologyCounts> {
+    pub fn topology_counts(&self, pod: &api::Pod, cluster: &[ClusterNode<'_>]) -> Vec<api::TopologyCounts> {
         self.topologies.iter().map(|sent| counts(sent, pod, cluster)).collect()
     }
 }
