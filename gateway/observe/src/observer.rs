@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::{
     DecisionLog, Metrics, Tracer, WaitingPods,
@@ -74,11 +75,12 @@ impl Observer {
         let metrics = Arc::clone(&self.metrics);
         // Nothing uses its state after a panic.
         let work = AssertUnwindSafe(work).catch_unwind();
-        tokio::spawn(self.tasks.track_future(async move {
+        let counted = async move {
             if work.await.is_err() {
                 metrics.panicked();
             }
-        }));
+        };
+        tokio::spawn(self.tasks.track_future(counted.in_current_span()));
     }
 
     /// Waits, at most for this time, until everything is recorded. For use after the last call.
