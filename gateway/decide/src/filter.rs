@@ -32,6 +32,7 @@ use super::{
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
     purpose::excluded,
+    shadow::Decided,
 };
 
 /// The reason for a node that is not in the node table.
@@ -76,7 +77,7 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(self, call, record);
+        let mut context = CallContext::new(&self.settings, call, record);
         if count > 0 {
             self.before_filter(&mut context, record).await?;
         }
@@ -92,7 +93,8 @@ impl Decider {
         self.prefetched.put(call.pod.uid(), if left > 1 { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, record, &mut context, (0..count).filter(left)).await;
+            let left = || Decided::Left((0..count).filter(left).collect());
+            self.shadow_nodes(PolicyVerb::Filter, call, record, context.encodings, left);
         }
         let filtered = self.conclude(call, &participants, verdict)?;
         record.left = Some(left);
@@ -399,6 +401,8 @@ impl NodeQuestion for FilterQuestion {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use extender_gateway_object as object;
     use extender_gateway_pace::fair_queue::Flow;
     use extender_gateway_wire::Request;
@@ -415,7 +419,7 @@ mod tests {
         ] {
             let body =
                 format!(r#"{{"Pod":{{"status":{{"nominatedNodeName":{nominated}}}}},"NodeNames":{names}}}"#);
-            let request = Request::read(body.into()).unwrap();
+            let request = Arc::new(Request::read(body.into()).unwrap());
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
             let call = Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };

@@ -5,11 +5,11 @@
 //! wait for unknown nodes. If its answer counts, that node is no longer a candidate, under either failure policy,
 //! since the backend's verdict on it is unknown.
 
-mod encoded;
+pub(super) mod encoded;
 
 use std::sync::Arc;
 
-use extender_gateway_backend::{Backend, endpoints::Caller};
+use extender_gateway_backend::Backend;
 use extender_gateway_cluster::pods::PodTable;
 use extender_gateway_contract::{preempt::PreemptQuestion, question::CallFields};
 use extender_gateway_core::{
@@ -24,18 +24,13 @@ use extender_gateway_wire::PreemptRequest;
 use tokio::time::Instant;
 
 use self::encoded::EncodedVictims;
-use super::{
-    CallError, Decider,
-    asker::Asker,
-    call_context::LaterNodes,
-    shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
-};
+use super::{CallError, Decider, asker::Asker};
 
 /// A preempt call as received by `door`.
 #[derive(Debug, Clone, Copy)]
 pub struct PreemptCall<'c> {
     /// The request.
-    pub request: &'c PreemptRequest,
+    pub request: &'c Arc<PreemptRequest>,
     /// The pod that needs room.
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
@@ -62,9 +57,9 @@ impl Decider {
         &self,
         call: PreemptCall<'_>,
         record: &mut CallRecord,
-    ) -> Result<Vec<Candidate>, CallError> {
+    ) -> Result<Arc<Vec<Candidate>>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
-        let wait_until = self.unknown_nodes_deadline(call.began);
+        let wait_until = self.settings.unknown_nodes_deadline(call.began);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {
@@ -76,9 +71,10 @@ impl Decider {
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown(unknown));
         }
-        self.shadow_preempt(call, record, chain.left()).await;
         record.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
-        Ok(chain.into_left())
+        let left = Arc::new(chain.into_left());
+        self.shadow_preempt(call, record, &left);
+        Ok(left)
     }
 
     /// Calls one backend and applies its answer. Returns how many candidates were dropped because their nodes are
@@ -153,7 +149,7 @@ impl Decider {
             deadline: call.began + self.settings.timeouts.decision,
         };
         let mut session = asker.session()?;
-        let mut encoded = self.encode_victims(call, wait_until, &session, left).await?;
+        let mut encoded = self.settings.encode_victims(call, wait_until, &session, left).await?;
         let mut tries = asker.begin(&session, attempt)?;
         loop {
             let Some(nodes) = &encoded.nodes else { return Ok((encoded, Vec::new())) };
@@ -169,49 +165,8 @@ impl Decider {
                 Ok(kept) => return Ok((encoded, kept)),
                 Err(failure) => session = tries.elsewhere(&session, |_| true).ok_or(failure)?,
             }
-            encoded = self.encode_victims(call, wait_until, &session, left).await?;
+            encoded = self.settings.encode_victims(call, wait_until, &session, left).await?;
         }
-    }
-
-    /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
-    /// disagreement.
-    async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
-        for backend in self.shadows(call.pod, PolicyVerb::Preempt, record) {
-            let Some(settings) = &backend.settings.preempt else { continue };
-            let prepared = self.prepare_shadow(call, backend, settings, left).await;
-            self.spawn(PolicyVerb::Preempt, backend, record, prepared);
-        }
-    }
-
-    /// The call, if there are candidates, or why the backend is unavailable. Waits for no node.
-    async fn prepare_shadow(
-        &self,
-        call: PreemptCall<'_>,
-        backend: &Arc<Backend>,
-        settings: &PreemptSettings,
-        left: &[Candidate],
-    ) -> Prepared {
-        let permit = backend.shadow_call()?;
-        let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
-        if session.info.has_side_effects(PolicyVerb::Preempt) {
-            return Ok(None);
-        }
-        let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;
-        let EncodedVictims { pod, reads_id, candidates, nodes: Some(nodes), messages, .. } = encoded else {
-            return Ok(None);
-        };
-        let question = PreemptShadow { candidates, messages, settings: settings.clone() };
-        Ok(Some(ShadowCall {
-            backend: Arc::clone(backend),
-            pod,
-            reads_id,
-            snapshot: 0,
-            session,
-            nodes: LaterNodes::Encoded(nodes),
-            timeout: settings.timeout,
-            question: ShadowQuestion::Preempt(question),
-            _permit: permit,
-        }))
     }
 }
 

@@ -31,6 +31,7 @@ use super::{
     Call, CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::CallContext,
+    shadow::{self, Decided},
 };
 
 /// The most pods with kept scores. Beyond this all are dropped.
@@ -52,7 +53,7 @@ impl Decider {
         record: &mut CallRecord,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(self, call, record);
+        let mut context = CallContext::new(&self.settings, call, record);
         let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
@@ -96,7 +97,8 @@ impl Decider {
                 }
             }
         }
-        self.shadow_score(call, record, &mut context, &totals).await;
+        let best = || Decided::Best(shadow::best(&totals));
+        self.shadow_nodes(PolicyVerb::Score, call, record, context.encodings, best);
         Ok(totals)
     }
 }
