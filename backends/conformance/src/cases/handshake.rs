@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use prost::Message as _;
 
 use crate::{
-    answer::at_most,
+    answer::{at_most, few},
     case::{self, Case, Stop, failed, skipped},
     client::{Extras, decoded, shown},
     declared::{CACHEABLE, Terms, Verb},
@@ -83,23 +83,13 @@ async fn requires(suite: &Suite) -> Result<(), Stop> {
 
 async fn services(suite: &Suite) -> Result<(), Stop> {
     let services = &suite.declared.info.services;
-    if services.len() > HANDSHAKE_ENTRIES {
-        return failed(format!(
-            "`services` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
-            services.len()
-        ));
-    }
+    few("services", services.len(), HANDSHAKE_ENTRIES)?;
     services.iter().try_for_each(|service| at_most("services", service, HANDSHAKE_TEXT_BYTES))
 }
 
 async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     let prefixes = &suite.declared.info.annotation_prefixes;
-    if prefixes.len() > ANNOTATION_PREFIXES {
-        let count = prefixes.len();
-        return failed(format!(
-            "`annotation_prefixes` has {count} entries; at most {ANNOTATION_PREFIXES} are allowed"
-        ));
-    }
+    few("annotation_prefixes", prefixes.len(), ANNOTATION_PREFIXES)?;
     prefixes.iter().try_for_each(|prefix| at_most("annotation_prefixes", prefix, KEY_BYTES))
 }
 
@@ -113,12 +103,7 @@ async fn verbs(suite: &Suite) -> Result<(), Stop> {
 async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
     let mut seen = BTreeSet::new();
     let listed = &suite.declared.info.verbs;
-    if listed.len() > HANDSHAKE_ENTRIES {
-        return failed(format!(
-            "`verbs` has {} entries; at most {HANDSHAKE_ENTRIES} are allowed",
-            listed.len()
-        ));
-    }
+    few("verbs", listed.len(), HANDSHAKE_ENTRIES)?;
     match listed.iter().find(|verb| !seen.insert(verb.verb)) {
         Some(twice) => failed(format!("`verbs` lists {} twice", twice.verb().as_str_name())),
         None => Ok(()),
