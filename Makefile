@@ -91,8 +91,8 @@ config-record: rust ## Writes the fields of the configuration to its documentati
 	cargo test --locked -p extender-gateway-settings --test fields
 
 limits-record: export EXTENDER_LIMITS_RECORD := yes
-limits-record: rust ## Writes the limits of the policy API to its specification and the SDKs
-	cargo test --locked -p extender-policy-api
+limits-record: rust ## Writes the limits of the policy API (proto/LIMITS.md) to the SDKs
+	cargo test --locked -p extender-policy-api --lib
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update

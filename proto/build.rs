@@ -43,14 +43,10 @@ fn limits(page: &str) -> Result<String, Box<dyn Error>> {
         let Some(row) = line.strip_prefix("| `").and_then(|row| row.strip_suffix(" |")) else { continue };
         let [name, value, of] = row.split(" | ").collect::<Vec<_>>()[..] else { return Err(line.into()) };
         let (name, value) = (name.trim_end_matches('`'), value.replace(',', ""));
-        let (number, shift) = match value.split_once(' ') {
-            Some((number, "KiB")) => (number, 10),
-            Some((number, "MiB")) => (number, 20),
-            Some((number, "bytes")) => (number, 0),
-            Some(_) => return Err(line.into()),
-            None => (&*value, 0),
-        };
-        let value = number.parse::<usize>()? << shift;
+        let (number, unit) = value.split_once(' ').unwrap_or((&value, "bytes"));
+        let units = ["bytes", "KiB", "MiB"];
+        let power = units.iter().position(|it| *it == unit).ok_or(line)?;
+        let value = number.parse::<usize>()? << (10 * power);
         writeln!(constants, "/// {of}.\npub const {name}: usize = {value};")?;
         write!(all, "({name:?}, {value}, {table}),")?;
     }

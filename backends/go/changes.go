@@ -8,8 +8,7 @@ import (
 )
 
 // PodChange is what a hook changes about the pod of a call. A change without any field but Reason is none. What is removed
-// is removed before something is added. The maps and lists have at most 64 entries together, without those of NodeAffinity;
-// keys of labels, of the node selector and of resources have 1 to 317 bytes, and values at most 256.
+// is removed before something is added. The limits of the policy API (proto/LIMITS.md) hold for entries, keys and values.
 //
 // The same change may be returned again; it must not be modified after it was returned.
 type PodChange struct {
@@ -21,8 +20,7 @@ type PodChange struct {
 	SetNodeSelector map[string]string
 	// RemoveNodeSelector are keys of the node selector that are removed.
 	RemoveNodeSelector []string
-	// NodeAffinity replaces the pod's node affinity; nil leaves it as it is. At most 1,024 terms, requirements and values
-	// together, and 64 KiB.
+	// NodeAffinity replaces the pod's node affinity; nil leaves it as it is.
 	NodeAffinity *NodeAffinity
 	// RemoveNodeAffinity removes the pod's node affinity. Not with NodeAffinity.
 	RemoveNodeAffinity bool
@@ -38,8 +36,7 @@ type PodChange struct {
 }
 
 // NodeChange is what a hook changes about a node of a call. A change without any field but Reason is none. What is removed
-// is removed before something is added. The maps and lists have at most 64 entries together; keys have 1 to 317 bytes, and
-// values at most 256.
+// is removed before something is added. The limits of the policy API (proto/LIMITS.md) hold for entries, keys and values.
 //
 // The same change may be returned for several nodes, and equal ones are sent once; it must not be modified after it was
 // returned.
@@ -58,7 +55,7 @@ type NodeChange struct {
 	// RemoveTaints removes the taints of these keys and, unless they are empty, of this value and this effect.
 	RemoveTaints []*Taint
 	// Holds are room that is kept on the node for pods: the gateway adds to the usage what their users do not use there,
-	// from the same state of the node, so that nobody sees room free between two users. At most 1,024 users together.
+	// from the same state of the node, so that nobody sees room free between two users.
 	Holds []*Hold
 	// Reason says why, for people: `explain` and the gateway's decision log show it. At most 200 bytes are sent.
 	Reason string

@@ -2,6 +2,7 @@
 //! `extender/policy/v1alpha1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
 
 /// The limits of the contract: lengths in bytes, and numbers of entries; numbers in parentheses are those of SPEC.md.
+#[expect(clippy::unreadable_literal, reason = "generated code")]
 pub mod limits {
     include!(concat!(env!("OUT_DIR"), "/limits.rs"));
 

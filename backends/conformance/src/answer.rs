@@ -135,6 +135,14 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
     Ok(Answer { verdicts, pod, revision, scores: with_verdicts })
 }
 
+/// A list is not longer.
+pub(crate) fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> {
+    if entries > most {
+        return failed(format!("`{field}` has {entries} entries; at most {most} are allowed"));
+    }
+    Ok(())
+}
+
 pub(crate) fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
     if text.len() > bytes {
         return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));

@@ -9,15 +9,13 @@ use std::{
     process::ExitCode,
 };
 
+use extender_policy_api::limits::NAME_BYTES;
 use extender_policy_sdk::{
     Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, TlsFiles, serve_blocking,
 };
 use tokio::runtime::{Builder, Runtime};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
-
-/// The longest name of a policy, in bytes.
-const LONGEST_NAME: usize = 63;
 
 /// The log directives without `RUST_LOG`. The HTTP/2 library warns about each invalid frame of a peer, without a
 /// limit, and kube logs the whole answer that it cannot read.
@@ -157,10 +155,10 @@ pub fn serve_backend(backend: Backend, options: Options) -> ExitCode {
 /// # Errors
 /// It does not have 1 to 63 bytes.
 pub fn name(text: &str) -> Result<String, String> {
-    if (1..=LONGEST_NAME).contains(&text.len()) {
+    if (1..=NAME_BYTES).contains(&text.len()) {
         Ok(text.to_owned())
     } else {
-        Err(format!("it has {} bytes; expected 1 to {LONGEST_NAME}", text.len()))
+        Err(format!("it has {} bytes; expected 1 to {NAME_BYTES}", text.len()))
     }
 }
 

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use extender_policy_api::limits::KEY_BYTES;
 use extender_policy_sdk::Resources;
 use serde_json::Value;
 
 /// The most resources of one list, those of Kubernetes included.
 pub(super) const MAX_RESOURCES: usize = 32;
-/// The longest name of a resource, in bytes: what a hook may name.
-const LONGEST_NAME: usize = 317;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -116,9 +115,9 @@ pub(super) fn parse(list: &ResourceList) -> Result<Resources, String> {
     }
     let mut amounts = Resources::default();
     for (name, quantity) in list {
-        if name.is_empty() || name.len() > LONGEST_NAME {
+        if name.is_empty() || name.len() > KEY_BYTES {
             return Err(format!(
-                "the name of a resource has {} bytes; expected 1 to {LONGEST_NAME}",
+                "the name of a resource has {} bytes; expected 1 to {KEY_BYTES}",
                 name.len()
             ));
         }

@@ -33,6 +33,7 @@ mod watch;
 
 use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
 
+use extender_policy_api::limits::{CHANGE_ENTRIES, CHANGE_USERS, NODE_ENTRIES, RESPONSE_ENTRIES};
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BoxFuture, Candidate, Change, Eviction, HoldUser, Hook, Info, Introspect, IntrospectError,
@@ -62,13 +63,8 @@ const SCORE: i32 = 100;
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The reservations that a reason names.
 const NAMED: usize = 3;
-/// What the contract allows of all changes of a call: this many entries, and [`ENTRIES_A_NODE`] for each node.
-const ENTRIES: usize = 4_096;
-const ENTRIES_A_NODE: usize = 4;
-const MAX_ENTRIES: usize = 64;
-/// The users of holds, within what is allowed of them and of bytes: this many for a node, and bytes of all, with some for
-/// each node. A user has its UID, three amounts, and others with their names.
-const USERS: usize = 1_024;
+/// The bytes of the users of holds, with some for each node: within those of a response. A user has its UID, three
+/// amounts, and others with their names.
 const USER_BYTES: usize = 40 << 10;
 const USER_BYTES_A_NODE: usize = 640;
 const BYTES_A_USER: usize = 96;
@@ -171,7 +167,7 @@ struct Limits<'p> {
 
 impl<'p> Limits<'p> {
     fn of(pod: &Pod<'p>, nodes: usize) -> Self {
-        let entries = (ENTRIES / nodes.max(1) + ENTRIES_A_NODE).min(MAX_ENTRIES);
+        let entries = (RESPONSE_ENTRIES / nodes.max(1) + NODE_ENTRIES).min(CHANGE_ENTRIES);
         let others = pod.requests().others.keys().take(entries.min(amounts::MAX_RESOURCES) - 1);
         let others: Vec<_> = others.collect();
         let user_bytes = BYTES_A_USER + others.iter().map(|name| name.len() + BYTES_A_USER).sum::<usize>();
@@ -190,7 +186,7 @@ impl<'p> Limits<'p> {
         if kept.len() * (1 + self.others.len()) > self.entries {
             kept = vec![together(kept)];
         }
-        let (mut change, mut users) = (NodeChange::none(), USERS);
+        let (mut change, mut users) = (NodeChange::none(), CHANGE_USERS);
         for Kept { resources, users: all } in kept {
             // Each reservation also keeps a place for a pod.
             let resources = Resources { pods: 1, ..self.shown(&resources) };

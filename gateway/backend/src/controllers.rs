@@ -1,5 +1,6 @@
 //! What a replica of a backend says about the controllers that one of the replicas runs.
 
+use extender_policy_api::limits::{CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES};
 use extender_policy_api::v1alpha1::Controllers;
 
 /// A report within the limits of info.proto.
@@ -10,12 +11,12 @@ impl ReportedControllers {
     /// That of a handshake; `None` if it exceeds a limit.
     pub(super) fn read(reported: Controllers) -> Option<Self> {
         let Controllers { names, lease, identity, leader } = &reported;
-        let is_named = |name: &String| (1..=63).contains(&name.len());
-        let is_valid = (1..=32).contains(&names.len())
+        let is_named = |name: &String| (1..=CONTROLLER_NAME_BYTES).contains(&name.len());
+        let is_valid = (1..=CONTROLLER_NAMES).contains(&names.len())
             && names.iter().all(is_named)
-            && (1..=320).contains(&lease.len())
-            && (1..=253).contains(&identity.len())
-            && leader.len() <= 253;
+            && (1..=LEASE_BYTES).contains(&lease.len())
+            && (1..=IDENTITY_BYTES).contains(&identity.len())
+            && leader.len() <= IDENTITY_BYTES;
         is_valid.then_some(Self(reported))
     }
 

@@ -20,7 +20,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb, reason::one_line};
-use extender_policy_api::{limits::REJECTED_CONFIGURATION_BYTES, v1alpha1::Controllers};
+use extender_policy_api::limits::{
+    CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES, REJECTED_CONFIGURATION_BYTES,
+};
+use extender_policy_api::v1alpha1::Controllers;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::{
@@ -98,8 +101,9 @@ impl Endpoint {
             tracing::warn!(
                 backend,
                 address = %self.address,
-                "what the backend says about its controllers exceeds a limit of info.proto and is ignored: there may be 1 to 32 names of 1 to \
-                 63 bytes, a lease of 1 to 320, an identity of 1 to 253 and a leader of at most 253"
+                "what the backend says about its controllers exceeds a limit of info.proto and is ignored: there may be 1 to {CONTROLLER_NAMES} names \
+                 of 1 to {CONTROLLER_NAME_BYTES} bytes, a lease of 1 to {LEASE_BYTES}, an identity of 1 to {IDENTITY_BYTES} and a leader of at most \
+                 {IDENTITY_BYTES}"
             );
         }
         self.exceeds_controllers.store(exceeds, Ordering::Relaxed);

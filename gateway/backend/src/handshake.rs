@@ -11,7 +11,7 @@ use extender_gateway_contract::protobuf::{count_packed, decoded, fields, malform
 use extender_gateway_core::BackendFailure;
 use extender_gateway_observe::Metrics;
 use extender_gateway_settings::{self as config, BackendName, Config, Mode, PodSource};
-use extender_policy_api::limits::{self, KEY_BYTES};
+use extender_policy_api::limits::{self, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES};
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
@@ -38,33 +38,27 @@ struct FieldLimit {
     longest: Option<usize>,
 }
 
-const fn text(field: u32, name: &'static str) -> FieldLimit {
-    FieldLimit { field, name, most: None, longest: Some(limits::HANDSHAKE_TEXT_BYTES) }
+const fn text(field: u32, name: &'static str, longest: usize) -> FieldLimit {
+    FieldLimit { field, name, most: None, longest: Some(longest) }
 }
 
-const HANDSHAKE_ENTRIES: Option<usize> = Some(limits::HANDSHAKE_ENTRIES);
+const fn list(field: u32, name: &'static str, most: usize, longest: usize) -> FieldLimit {
+    FieldLimit { field, name, most: Some(most), longest: Some(longest) }
+}
 
 const LIMITS: [FieldLimit; 11] = [
-    text(1, "name"),
-    text(2, "version"),
-    text(3, "revision"),
-    text(4, "api_version"),
-    FieldLimit { most: HANDSHAKE_ENTRIES, ..text(5, "requires") },
-    FieldLimit { most: HANDSHAKE_ENTRIES, ..text(6, "services") },
-    FieldLimit { field: VERBS, name: "verbs", most: HANDSHAKE_ENTRIES, longest: None },
-    FieldLimit {
-        most: Some(limits::ANNOTATION_PREFIXES),
-        longest: Some(KEY_BYTES),
-        ..text(9, "annotation_prefixes")
-    },
+    text(1, "name", HANDSHAKE_TEXT_BYTES),
+    text(2, "version", HANDSHAKE_TEXT_BYTES),
+    text(3, "revision", HANDSHAKE_TEXT_BYTES),
+    text(4, "api_version", HANDSHAKE_TEXT_BYTES),
+    list(5, "requires", HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES),
+    list(6, "services", HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES),
+    FieldLimit { field: VERBS, name: "verbs", most: Some(HANDSHAKE_ENTRIES), longest: None },
+    list(9, "annotation_prefixes", limits::ANNOTATION_PREFIXES, KEY_BYTES),
     // Each text in these has a limit of its own. Of a message that occurs twice the lists are joined.
-    FieldLimit {
-        most: Some(limits::PATHS),
-        longest: Some(limits::PATH_ENTRY_BYTES),
-        ..text(11, "introspection")
-    },
-    FieldLimit { most: Some(1), longest: Some(limits::CONTROLLERS_BYTES), ..text(12, "controllers") },
-    FieldLimit { longest: Some(limits::REJECTED_CONFIGURATION_BYTES), ..text(13, "rejected_configuration") },
+    list(11, "introspection", limits::PATHS, limits::PATH_ENTRY_BYTES),
+    list(12, "controllers", 1, limits::CONTROLLERS_BYTES),
+    text(13, "rejected_configuration", limits::REJECTED_CONFIGURATION_BYTES),
 ];
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.

@@ -1,14 +1,19 @@
 //! Responses of backends, checked against the API before the decision uses them.
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, filter::Refusal};
-use extender_policy_api::limits::{NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES};
+use extender_gateway_core::{BackendFailure, filter::Refusal, reason};
+use extender_policy_api::limits::{
+    NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES, SHOWN_REASON_BYTES,
+};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 
 use crate::{
     protobuf::{count_numbers, fields, malformed, merged},
     question::ScoresWanted as Wanted,
 };
+
+const _: () =
+    assert!(reason::LONGEST == SHOWN_REASON_BYTES, "the core has no dependencies, so it repeats this");
 
 /// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
 pub fn largest_answer(count: u32) -> usize {

@@ -11,19 +11,11 @@ const DOC: &str = "limits of the policy API; proto/LIMITS.md says of what.";
 
 #[test]
 fn the_sdks_have_the_limits() {
-    let java =
-        format!("// {HEAD}\npackage io.extendergateway.policy;\n\n/** The {DOC} */\nfinal class Limits {{\n");
     let files = [
         ("go/internal/limits/limits.go", go()),
         ("python/src/extender_policy/_limits.py", python()),
-        (
-            "typescript/src/limits.ts",
-            format!("// {HEAD}\n/** The {DOC} */\n\n") + &lines("export const ", ";"),
-        ),
-        (
-            "java/sdk/src/main/java/io/extendergateway/policy/Limits.java",
-            java + &lines("  static final int ", ";") + "\n  private Limits() {}\n}\n",
-        ),
+        ("typescript/src/limits.ts", typescript()),
+        ("java/sdk/src/main/java/io/extendergateway/policy/Limits.java", java()),
     ];
     let mut stale = Vec::new();
     for (path, fresh) in files {
@@ -53,24 +45,31 @@ fn folder() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").into()
 }
 
-/// The limits of the first table.
-fn of_sdks() -> impl Iterator<Item = (&'static str, usize)> {
-    ALL.iter().filter(|(.., table)| *table == 1).map(|(name, value, _)| (*name, *value))
-}
-
-fn lines(before: &str, behind: &str) -> String {
-    of_sdks().map(|(name, value)| format!("{before}{name} = {value}{behind}\n")).collect()
-}
-
-fn python() -> String {
-    format!("\"\"\"The {DOC} {HEAD}\"\"\"\n\n") + &lines("", "")
+/// A line for each limit of the first table.
+fn lines(line: impl Fn(&str, usize) -> String) -> String {
+    ALL.iter().filter(|(.., table)| *table == 1).map(|(name, value, _)| line(name, *value)).collect()
 }
 
 fn go() -> String {
     let word = |word: &str| word[..1].to_owned() + &word[1..].to_lowercase();
-    let named = of_sdks().map(|(name, value)| (name.split('_').map(word).collect::<String>(), value));
-    let named: Vec<_> = named.collect();
-    let longest = named.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let lines: String = named.iter().map(|(name, value)| format!("\t{name:longest$} = {value}\n")).collect();
+    let camel = |name: &str| name.split('_').map(word).collect::<String>();
+    // Aligned behind the longest name, as gofmt does.
+    let lines = lines(|name, value| format!("\t{:26} = {value}\n", camel(name)));
     format!("// {HEAD}\n\n// Package limits has the {DOC}\npackage limits\n\nconst (\n{lines})\n")
+}
+
+fn python() -> String {
+    let lines = lines(|name, value| format!("{name} = {value}\n"));
+    format!("\"\"\"The {DOC} {HEAD}\"\"\"\n\n{lines}")
+}
+
+fn typescript() -> String {
+    let lines = lines(|name, value| format!("export const {name} = {value};\n"));
+    format!("// {HEAD}\n/** The {DOC} */\n\n{lines}")
+}
+
+fn java() -> String {
+    let lines = lines(|name, value| format!("  static final int {name} = {value};\n"));
+    let class = format!("/** The {DOC} */\nfinal class Limits {{\n{lines}\n  private Limits() {{}}\n}}\n");
+    format!("// {HEAD}\npackage io.extendergateway.policy;\n\n{class}")
 }

@@ -6,6 +6,7 @@ use prost::Message as _;
 use tonic::{Code, Status};
 
 use crate::{
+    answer::at_most,
     case::{self, Case, Stop, failed, skipped},
     client::decoded,
     declared::{Terms, Verb},
@@ -180,9 +181,5 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn message(suite: &Suite) -> Result<(), Stop> {
-    let length = bind(suite).await?.message.len();
-    if length > BIND_MESSAGE_BYTES {
-        return failed(format!("`message` has {length} bytes; at most {BIND_MESSAGE_BYTES} are allowed"));
-    }
-    Ok(())
+    at_most("message", &bind(suite).await?.message, BIND_MESSAGE_BYTES)
 }

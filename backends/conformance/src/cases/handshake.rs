@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use prost::Message as _;
 
 use crate::{
-    answer::at_most,
+    answer::{at_most, few},
     case::{self, Case, Stop, failed, skipped},
     client::{Extras, decoded, shown},
     declared::{CACHEABLE, Terms, Verb},
@@ -79,13 +79,6 @@ async fn requires(suite: &Suite) -> Result<(), Stop> {
         [] => Ok(()),
         names => failed(format!("`requires` has {names:?}; this version of the API defines no names")),
     }
-}
-
-fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> {
-    if entries <= most {
-        return Ok(());
-    }
-    failed(format!("`{field}` has {entries} entries; at most {most} are allowed"))
 }
 
 async fn services(suite: &Suite) -> Result<(), Stop> {

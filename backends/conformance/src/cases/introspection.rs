@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::{
-    answer::at_most,
+    answer::{at_most, few},
     case::{self, Case, Stop, failed, skipped},
     client::{Extras, decoded, shown},
     suite::{Suite, refused},
@@ -55,9 +55,7 @@ async fn service(suite: &Suite) -> Result<(), Stop> {
 
 async fn paths(suite: &Suite) -> Result<(), Stop> {
     let paths = declared(suite)?;
-    if paths.len() > PATHS {
-        return failed(format!("`introspection` has {} entries; at most {PATHS} are allowed", paths.len()));
-    }
+    few("introspection", paths.len(), PATHS)?;
     let mut shapes = BTreeMap::new();
     for api::IntrospectionPath { path, description } in paths {
         at_most("a path", path, PATH_TEXT_BYTES)?;

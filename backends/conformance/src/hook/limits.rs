@@ -7,7 +7,10 @@ use extender_policy_api::limits::{
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
-use crate::case::{Stop, failed};
+use crate::{
+    answer::at_most,
+    case::{Stop, failed},
+};
 
 /// A response about so many nodes is within the limits.
 pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), Stop> {
@@ -86,25 +89,16 @@ fn key(key: &str) -> Result<(), Stop> {
     if key.is_empty() {
         return failed("it has an empty key");
     }
-    not_longer("key", key, KEY_BYTES)
+    at_most("a key", key, KEY_BYTES)
 }
 
 fn value(value: &str) -> Result<(), Stop> {
-    not_longer("value", value, CHANGE_VALUE_BYTES)
-}
-
-fn not_longer(what: &str, text: &str, most: usize) -> Result<(), Stop> {
-    match text.len() {
-        length if length > most => {
-            failed(format!("it has a {what} of {length} bytes; at most {most} are allowed"))
-        }
-        _ => Ok(()),
-    }
+    at_most("a value", value, CHANGE_VALUE_BYTES)
 }
 
 /// An empty key means every taint.
 fn toleration(toleration: &api::Toleration) -> Result<(), Stop> {
-    not_longer("key", &toleration.key, KEY_BYTES)?;
+    at_most("a key", &toleration.key, KEY_BYTES)?;
     let texts = [&toleration.operator, &toleration.value, &toleration.effect];
     texts.into_iter().try_for_each(|text| value(text))
 }

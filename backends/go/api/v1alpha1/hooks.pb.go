@@ -410,8 +410,7 @@ type PodChange struct {
 	// OPTIONAL. Added to PodFacts.requests, and CPU and memory to PodFacts.nonzero_requests. Numbers may be negative; a
 	// sum is at least 0.
 	AddRequests *Resources `protobuf:"bytes,9,opt,name=add_requests,json=addRequests,proto3" json:"add_requests,omitempty"`
-	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most CHANGE_REASON_BYTES; longer ones are
-	// truncated.
+	// OPTIONAL. Why, for people: `explain` and the decision log show it. Truncated to CHANGE_REASON_BYTES.
 	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -535,8 +534,7 @@ type NodeChange struct {
 	AddTaints []*Taint `protobuf:"bytes,6,rep,name=add_taints,json=addTaints,proto3" json:"add_taints,omitempty"`
 	// OPTIONAL. Taints that are removed: those of this key and, unless they are empty, this value and this effect.
 	RemoveTaints []*Taint `protobuf:"bytes,7,rep,name=remove_taints,json=removeTaints,proto3" json:"remove_taints,omitempty"`
-	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most CHANGE_REASON_BYTES; longer ones are
-	// truncated.
+	// OPTIONAL. Why, for people: `explain` and the decision log show it. Truncated to CHANGE_REASON_BYTES.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// OPTIONAL. Room that is kept on the nodes: added to NodeRow.usage, as far as its users do not use it there. With
 	// CHANGE_USERS together at most.

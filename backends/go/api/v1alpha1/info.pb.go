@@ -652,8 +652,7 @@ type GetInfoResponse struct {
 	// OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none.
 	Controllers *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
 	// OPTIONAL. Why a configuration of the backend's own, such as a changed rule file, is not used, in one line for people:
-	// what was used before still answers. It changes without a new revision. Absent: all of it is used. At most
-	// REJECTED_CONFIGURATION_BYTES.
+	// what was used before still answers, with no new revision. Absent: it is used. At most REJECTED_CONFIGURATION_BYTES.
 	RejectedConfiguration string `protobuf:"bytes,13,opt,name=rejected_configuration,json=rejectedConfiguration,proto3" json:"rejected_configuration,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -784,8 +783,7 @@ func (x *GetInfoResponse) GetRejectedConfiguration() string {
 type IntrospectionPath struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. One or more segments, each after a slash: letters, digits, "-", ".", "_" and "~", or a parameter, a colon
-	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most
-	// PATH_TEXT_BYTES.
+	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most PATH_TEXT_BYTES.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// OPTIONAL. What it shows, for people, in one line. At most PATH_TEXT_BYTES.
 	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -1068,8 +1066,7 @@ func (x *VerbInfo) GetChanges() []ChangedPart {
 
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
-// changes only when something changes that is read. At most READ_KEYS keys and prefixes and READ_PARTS
-// parts in total.
+// changes only when something changes that is read. At most READ_KEYS and READ_PARTS in total.
 type Reads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend
@@ -1145,8 +1142,8 @@ type PodReads struct {
 	Annotations *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// OPTIONAL. The pods in the cluster that are like the pod, added up by topology, in ascending order of `by`, then of the
 	// bytes of `label`, then of `topology_key`, each triple once, at most READ_COUNTS. Pod.topology_counts has one entry for
-	// each, in this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes besides the
-	// calls, rejects the verb with a message. Absent: none.
+	// each, in this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes
+	// besides the calls, rejects the verb with a message. Absent: none.
 	TopologyCounts []*TopologyCountReads `protobuf:"bytes,4,rep,name=topology_counts,json=topologyCounts,proto3" json:"topology_counts,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -33,8 +33,7 @@ type IntrospectRequest struct {
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// OPTIONAL. The values of the path's parameters by their names, without colons: each that the path has. Not empty.
 	Parameters map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. The query of the URL, decoded. Of a key that is repeated the last value. At most QUERY_ENTRIES and
-	// QUERY_BYTES.
+	// OPTIONAL. The query of the URL, decoded; of a repeated key the last value. At most QUERY_ENTRIES and QUERY_BYTES.
 	Query         map[string]string `protobuf:"bytes,5,rep,name=query,proto3" json:"query,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

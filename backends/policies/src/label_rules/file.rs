@@ -7,18 +7,13 @@ use extender_config::{
     names::{self, LABEL_KEY, LABEL_VALUE},
     parse,
 };
+use extender_policy_api::limits::{RULE_BYTES, SHOWN_REASON_BYTES};
 use extender_policy_sdk::Normalization;
 
 use super::{
     Rules,
     rule::{LabelCondition, LabelRequirement, PodSelector, Preference, Protection, Refusal},
 };
-
-/// The gateway cuts reasons after this many bytes.
-const MAX_REASON: usize = 200;
-
-/// The longest name of a rule in the contract.
-const MAX_NAME: usize = 63;
 
 /// The ways to state a condition; a requirement has exactly one of them.
 const CONDITIONS: [&str; 6] = ["equals", "in", "notIn", "exists", "greaterThan", "lessThan"];
@@ -158,7 +153,7 @@ fn unwanted(fields: &Section<'_>, name: &str, wrong: &str) {
 fn reason(text: &str) -> Result<Arc<str>, String> {
     match text.trim() {
         "" => Err("is empty".to_owned()),
-        text if text.len() > MAX_REASON => Err(format!("has {} bytes", text.len())),
+        text if text.len() > SHOWN_REASON_BYTES => Err(format!("has {} bytes", text.len())),
         text if text.contains(['%', '\n', '\r']) => {
             Err("contains % or a line break, which corrupts events".to_owned())
         }
@@ -169,7 +164,7 @@ fn reason(text: &str) -> Result<Arc<str>, String> {
 fn rule_name(text: &str) -> Result<Arc<str>, String> {
     match text.trim() {
         "" => Err("is empty".to_owned()),
-        text if text.len() > MAX_NAME => Err(format!("has {} bytes", text.len())),
+        text if text.len() > RULE_BYTES => Err(format!("has {} bytes", text.len())),
         text if text.contains(['\n', '\r']) => Err("contains a line break".to_owned()),
         text => Ok(text.into()),
     }

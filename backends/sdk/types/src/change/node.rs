@@ -20,9 +20,9 @@ use crate::{HoldUser, NodeUsage, Resources, Taint};
 /// assert!(!change.is_none());
 /// ```
 ///
-/// What is removed is removed before something is added. At most 64 entries in all. A clone costs a counter: build a
-/// change once for all nodes that change alike. All changes of a call have at most 4,096 entries, and 4 more for each
-/// node; a change of several nodes counts once.
+/// What is removed is removed before something is added. A clone costs a counter: build a change once for
+/// all nodes that change alike. The limits of the policy API hold for a change and for all of a call together, where a
+/// change of several nodes counts once.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct NodeChange {
@@ -61,8 +61,8 @@ impl NodeChange {
     /// assert!(!NodeChange::none().hold(four, [user]).is_none());
     /// ```
     ///
-    /// No number is negative; `pods` is kept as long as something else is. At most 1,024 users of a node, and 1,024 with 24
-    /// more for each node in a call: leave out those that are too many, and more is kept.
+    /// No number is negative; `pods` is kept as long as something else is. Leave out
+    /// users that are beyond the limits of the policy API, and more is kept.
     pub fn hold(self, resources: Resources, users: impl IntoIterator<Item = HoldUser>) -> Self {
         let hold = api::Hold { resources: Some(resources), users: users.into_iter().collect() };
         self.with(|change| change.holds.push(hold))

@@ -18,7 +18,7 @@ use crate::{NodeAffinity, Resources, Toleration};
 /// assert!(!change.is_none());
 /// ```
 ///
-/// What is removed is removed before something is added. At most 64 entries in all.
+/// What is removed is removed before something is added. The limits of the policy API hold for entries, keys and values.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct PodChange {
@@ -55,7 +55,7 @@ impl PodChange {
         self
     }
 
-    /// Replaces the node affinity. At most 1,024 terms, requirements and values, and 64 KiB.
+    /// Replaces the node affinity.
     pub fn set_node_affinity(mut self, affinity: NodeAffinity) -> Self {
         self.message.node_affinity = Some(affinity);
         self.message.remove_node_affinity = false;
