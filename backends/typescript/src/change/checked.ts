@@ -6,10 +6,8 @@ import {
   NodeChange as NodeChangeMessage,
   PodChange as PodChangeMessage,
 } from '../gen/extender/policy/v1alpha1/hooks.js';
+import { CHANGE_REASON_BYTES } from '../limits.js';
 import { cut } from '../text.js';
-
-/** The longest reason in the contract. */
-const MAX_REASON_BYTES = 200;
 
 /** The change of the pod that a method of the policy returned; undefined if there is none. */
 export function podChangeOf(method: string, change: PodChange | undefined): PodChangeMessage | undefined {
@@ -21,7 +19,7 @@ export function podChangeOf(method: string, change: PodChange | undefined): PodC
     throw CallError.internal(`${method} returned no PodChange; expected one or undefined, and not a promise`);
   }
   const message = PodChangeMessage.fromPartial(change as Partial<PodChangeMessage>);
-  message.reason = cut(change.reason, MAX_REASON_BYTES);
+  message.reason = cut(change.reason, CHANGE_REASON_BYTES);
   const isNothing = PodChangeMessage.encode({ ...message, reason: '' }).finish().length === 0;
   return isNothing ? undefined : message;
 }
@@ -49,7 +47,7 @@ export function nodeChangesOf(method: string, changes: readonly unknown[]): Node
 /** The entry for a change, without positions if it is a new one; undefined if the change changes nothing. */
 function entryOf(change: NodeChange, entries: Map<string, NodeChangeMessage>): NodeChangeMessage | undefined {
   const message = NodeChangeMessage.fromPartial(change as Partial<NodeChangeMessage>);
-  message.reason = cut(change.reason, MAX_REASON_BYTES);
+  message.reason = cut(change.reason, CHANGE_REASON_BYTES);
   const encoded = Buffer.from(NodeChangeMessage.encode({ ...message, reason: '' }).finish());
   if (encoded.length === 0) {
     return undefined;

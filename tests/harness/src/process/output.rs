@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read, Write as _},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -65,7 +65,7 @@ impl Tail {
         let (kept, shown) = (Arc::clone(&lines), Arc::clone(&is_shown));
         let read = move |line: String| {
             if shown.load(Relaxed) {
-                eprintln!("{line}");
+                let _ = writeln!(io::stderr(), "{line}");
             }
             keep(&kept, line);
         };
