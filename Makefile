@@ -296,9 +296,11 @@ format: rust
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 
+# Also whether the lock file of the fuzz targets is current, which nothing else here builds.
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --locked -p extender-policy-sdk --all-targets -- -D warnings
+	cargo tree --locked --manifest-path fuzz/Cargo.toml >/dev/null
 
 # For policy authors.
 docs: rust

@@ -21,7 +21,7 @@ use crate::{
     info::declaration::{Declaration, Terms},
 };
 
-/// What [`serve`](crate::serve) serves. A policy converts into a backend, so `serve(MyPolicy, …)` is enough for
+/// What [`serve`](crate::serve()) serves. A policy converts into a backend, so `serve(MyPolicy, …)` is enough for
 /// most. Clones are the same backend.
 #[derive(Clone)]
 pub struct Backend {

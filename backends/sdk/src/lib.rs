@@ -1,4 +1,4 @@
-//! Write a policy, call [`run`], and it is a backend of the extender gateway.
+//! Write a policy, call [`run`](run()), and it is a backend of the extender gateway.
 //!
 //! kube-scheduler calls the gateway about a pod, and the gateway calls every policy: which nodes may the pod not
 //! run on, and how good are the others? A policy is a [`Policy`]: [`filter`](Policy::filter) and

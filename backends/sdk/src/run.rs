@@ -7,7 +7,7 @@ use crate::{Backend, Options, ServeError, TlsFiles, serve};
 /// Exit code for invalid arguments.
 const BAD_USAGE: u8 = 2;
 
-/// Runs a policy as a program: accepts `--address HOST:PORT`, the TLS files and `--help`, then does what [`serve`] does on a
+/// Runs a policy as a program: accepts `--address HOST:PORT`, the TLS files and `--help`, then does what [`serve()`] does on a
 /// runtime with one thread. Exit codes: 0 stopped by a signal, 1 failed to start or ended by itself, 2 usage error.
 ///
 /// ```no_run
@@ -28,12 +28,12 @@ pub fn run(backend: impl Into<Backend>) -> ExitCode {
     }
 }
 
-/// [`serve`] on a runtime with one thread: a policy's calls are short, and a second thread would cost each of them
+/// [`serve()`] on a runtime with one thread: a policy's calls are short, and a second thread would cost each of them
 /// a wake-up.
 ///
 /// # Errors
 ///
-/// As for [`serve`].
+/// As for [`serve()`].
 pub fn serve_blocking(backend: impl Into<Backend>, options: Options) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(serve(backend, options));

@@ -96,7 +96,7 @@ impl Info {
     }
 
     /// Says why a configuration of the policy's own, such as a changed rule file, is not used, in one line for operators: the
-    /// gateway's `status` shows it until the policy is [replaced](crate::Replace::with) by one without. At most 1,024 bytes are
+    /// gateway's `status` shows it until the policy is replaced by one without. At most 1,024 bytes are
     /// sent.
     pub fn rejected_configuration(self, why: impl Into<String>) -> Self {
         Self { rejected_configuration: why.into(), ..self }

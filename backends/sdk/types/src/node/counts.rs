@@ -1,4 +1,4 @@
-//! The counts of the pods on a node as a policy sees them. They stay encoded, in the [shape](super::shape) that was
+//! The counts of the pods on a node as a policy sees them. They stay encoded, in the [shape] that was
 //! checked when the request arrived: counts are in ascending order, so a look-up passes over those before the wanted
 //! one and decodes nothing of them.
 
