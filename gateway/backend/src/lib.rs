@@ -126,19 +126,20 @@ impl Backend {
         self.endpoints.choose(caller)
     }
 
-    /// Another connection for a call that was not processed at this one.
-    pub fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
-        self.endpoints.elsewhere(caller, failed)
-    }
-
-    /// Takes a retry from the budget, which is then counted. Returns whether there was one. Only for calls that the backend has certainly not
-    /// processed, and not for verbs with side effects.
-    pub fn take_retry(&self, verb: PolicyVerb) -> bool {
-        let allows = self.endpoints.retries.withdraw();
-        if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
-            metrics.verbs[verb].retries.inc();
+    /// Another connection, which `fits`, for a call that was certainly not processed at this one. Takes a retry from the
+    /// budget, which is then counted. Not for verbs with side effects.
+    pub fn elsewhere(
+        &self,
+        caller: Caller<'_>,
+        failed: &Arc<Session>,
+        fits: impl Fn(&Session) -> bool,
+    ) -> Option<Arc<Session>> {
+        let other = self.endpoints.elsewhere(caller, failed).filter(|other| fits(other));
+        let other = other.filter(|_| self.endpoints.retries.withdraw())?;
+        if let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
+            metrics.verbs[caller.verb].retries.inc();
         }
-        allows
+        Some(other)
     }
 
     /// The connection to one of its addresses, for what the handshake says.

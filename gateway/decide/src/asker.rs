@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use extender_gateway_backend::{Attempt, Backend, endpoints::Caller, session::Session};
-use extender_gateway_core::{BackendFailure, PolicyVerb};
+use extender_gateway_core::BackendFailure;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_record::OpenAttempt;
 use extender_policy_api::v1alpha1::Purpose;
@@ -15,9 +15,7 @@ use super::purpose::excluded;
 /// Asks one backend for one verb in one call.
 pub(super) struct Asker<'a> {
     pub(super) backend: &'a Backend,
-    pub(super) verb: PolicyVerb,
-    /// The UID of the pod.
-    pub(super) pod: &'a str,
+    pub(super) caller: Caller<'a>,
     pub(super) flow: Flow,
     pub(super) purpose: Purpose,
     /// The time that the backend has to answer, for all tries together.
@@ -41,7 +39,7 @@ impl<'a> Asker<'a> {
     /// # Errors
     /// Why there is none.
     pub(super) fn session(&self) -> Result<Arc<Session>, BackendFailure> {
-        self.backend.session(self.caller())
+        self.backend.session(self.caller)
     }
 
     /// Begins the time of all tries, the first of which is at this connection.
@@ -53,16 +51,12 @@ impl<'a> Asker<'a> {
         session: &Session,
         attempt: &'a mut OpenAttempt,
     ) -> Result<Tries<'a>, BackendFailure> {
-        if let Some(excluded) = excluded(self.purpose, &session.info, self.verb) {
+        if let Some(excluded) = excluded(self.purpose, &session.info, self.caller.verb) {
             return Err(excluded);
         }
         let now = Instant::now();
         let timeout = self.timeout.min(self.deadline.duration_since(now));
         Ok(Tries { asker: self, timeout, until: now + timeout, attempt })
-    }
-
-    fn caller(&self) -> Caller<'a> {
-        Caller { verb: self.verb, pod: self.pod }
     }
 }
 
@@ -84,13 +78,12 @@ impl Tries<'_> {
         failed: &Arc<Session>,
         fits: impl Fn(&Session) -> bool,
     ) -> Option<Arc<Session>> {
-        let Asker { backend, verb, purpose, .. } = self.asker;
-        let is_final = purpose == Purpose::Shadow || failed.info.has_side_effects(verb);
+        let Asker { backend, caller, purpose, .. } = self.asker;
+        let is_final = purpose == Purpose::Shadow || failed.info.has_side_effects(caller.verb);
         if is_final || !self.attempt.rpcs.may_retry() {
             return None;
         }
-        let other = backend.elsewhere(self.asker.caller(), failed).filter(|other| fits(other));
-        let other = other.filter(|_| backend.take_retry(verb))?;
+        let other = backend.elsewhere(caller, failed, fits)?;
         self.use_remaining_time();
         Some(other)
     }

@@ -15,13 +15,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_backend::Backend;
+use extender_gateway_backend::{Backend, endpoints::Caller};
 use extender_gateway_cluster::binder::{Apiserver, BindingState};
 use extender_gateway_contract::bind::{BindQuestion, Bound};
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use extender_gateway_object::{self as object, pod::ObjectPod};
 use extender_gateway_pace::{backoff::Backoff, fair_queue::Flow};
-use extender_gateway_record::{BackendOutcome, BindPart, CallRecord, OnFailure, OpenAttempt, Outcome};
+use extender_gateway_record::{BindPart, CallRecord, OnFailure, OpenAttempt, Outcome};
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -208,12 +208,7 @@ impl<'c> BindCall<'c> {
         json: &Bytes,
         record: &mut CallRecord,
     ) -> Result<bool, CallError> {
-        let at = record.backends.len();
-        record.backends.push(BackendOutcome::new(
-            &backend.settings,
-            PolicyVerb::Bind,
-            settings.failure_policy.into(),
-        ));
+        let at = record.add_part(&backend.settings, PolicyVerb::Bind, settings.failure_policy);
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let answer = self.answer(backend, settings, &record.id, pod, json, &mut attempt).await;
         let may_have_bound = answer.is_err() && !attempt.rpcs.excludes_an_effect();
@@ -250,8 +245,7 @@ impl<'c> BindCall<'c> {
     ) -> Result<Bound, BackendFailure> {
         let asker = Asker {
             backend,
-            verb: PolicyVerb::Bind,
-            pod: &self.assignment.uid,
+            caller: Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid },
             flow: self.flow,
             purpose: Purpose::Decide,
             timeout: settings.timeout,

@@ -94,12 +94,8 @@ pub(super) struct EncodedNodes {
     pub(super) known: Option<Vec<u32>>,
     /// The positions of the other nodes, ascending.
     pub(super) unknown: Vec<u32>,
-    /// Those of the unknown nodes that the gateway cannot read, ascending.
-    pub(super) unreadable: Vec<u32>,
-    /// Those of the unknown nodes that were deleted, ascending.
-    pub(super) deleted: Vec<u32>,
-    /// Those of the unknown nodes that are too large for a request, ascending.
-    pub(super) oversize: Vec<u32>,
+    /// The same by their causes.
+    not_sent: NotSent,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
 }
@@ -135,9 +131,7 @@ impl EncodedNodes {
             snapshot: 0,
             known,
             unknown,
-            unreadable: Vec::new(),
-            deleted: Vec::new(),
-            oversize: Vec::new(),
+            not_sent: NotSent::default(),
             all: OnceLock::new(),
         }
     }
@@ -155,16 +149,9 @@ impl EncodedNodes {
         let rows = self.rows.only(small.into_iter().map(|(_, row)| row.slot).collect());
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
-        let (unreadable, deleted) = (self.unreadable.clone(), self.deleted.clone());
+        let not_sent = NotSent { oversize, ..self.not_sent.clone() };
         let small = Self::new(self.view.clone(), self.source, rows, unknown);
-        Some(Self { left_out, snapshot: self.snapshot, unreadable, deleted, oversize, ..small })
-    }
-
-    /// The unknown nodes that may become known in a moment, ascending.
-    fn not_yet_known(&self) -> impl Iterator<Item = u32> {
-        let others = [&self.unreadable, &self.deleted, &self.oversize];
-        let is_new = move |node: &u32| others.iter().all(|known| known.binary_search(node).is_err());
-        self.unknown.iter().copied().filter(is_new)
+        Some(Self { left_out, snapshot: self.snapshot, not_sent, ..small })
     }
 
     /// The number of these nodes.
@@ -224,8 +211,6 @@ fn encoded<'r>(rows: impl Iterator<Item = NodeRow<'r>> + Clone) -> NodesField {
 /// How to call a backend in a call.
 pub(super) struct Ready {
     pub(super) session: Arc<Session>,
-    /// The id of the declaration that its views are from.
-    pub(super) reads_id: u32,
     /// The indexes of its views in the [`CallContext`].
     pod: usize,
     nodes: usize,
@@ -284,19 +269,17 @@ impl<'c> CallContext<'c> {
         'c: 'a,
     {
         let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
-        Asker { backend, verb, pod: pod.uid(), flow, purpose, timeout, deadline }
+        Asker { backend, caller: Caller { verb, pod: pod.uid() }, flow, purpose, timeout, deadline }
     }
 
     /// The nodes that a backend is not sent. Logs those that are too large.
     pub(super) fn not_sent(&self, backend: &Backend, ready: &Readiness) -> NotSent {
         let Ok(ready) = ready else { return NotSent::default() };
-        let nodes = self.nodes(ready);
-        if let Some(node) = nodes.oversize.first() {
-            backend.log_oversize(nodes.oversize.len(), self.call.request.names.name(*node));
+        let not_sent = &self.nodes(ready).not_sent;
+        if let [first, ..] = not_sent.oversize[..] {
+            backend.log_oversize(not_sent.oversize.len(), self.call.request.names.name(first));
         }
-        let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
-        let (unreadable, deleted, oversize) = (unreadable.clone(), deleted.clone(), oversize.clone());
-        NotSent { unknown: nodes.not_yet_known().collect(), unreadable, deleted, oversize }
+        not_sent.clone()
     }
 
     pub(super) fn pod(&self, ready: &Ready) -> &Bytes {
@@ -331,9 +314,8 @@ impl<'c> CallContext<'c> {
             Ok(pod) => pod,
             Err(failure) => return Ok(Err(failure)),
         };
-        let reads_id = plan.reads_id;
         let nodes = self.without_oversize(nodes, &session);
-        Ok(Ok(Ready { session, reads_id, pod, nodes }))
+        Ok(Ok(Ready { session, pod, nodes }))
     }
 
     /// Changes what is told from now on. Positions are those in the call. What was [ready](Self::ready) before is not any
@@ -399,8 +381,11 @@ impl<'c> CallContext<'c> {
             Some(table) => table.snapshot_number(version),
             None => 0,
         };
-        let encoded =
-            EncodedNodes { snapshot, unreadable, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
+        let may_come =
+            |node: &u32| unreadable.binary_search(node).is_err() && deleted.binary_search(node).is_err();
+        let new = unknown.iter().copied().filter(may_come).collect();
+        let not_sent = NotSent { unknown: new, unreadable, deleted, oversize: Vec::new() };
+        let encoded = EncodedNodes { snapshot, not_sent, ..EncodedNodes::new(view, source, rows, unknown) };
         let encoded = match &self.encodings.own {
             None => encoded,
             Some(own) => own.left_out_of(encoded, names(self.call.request)),

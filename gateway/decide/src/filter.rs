@@ -17,7 +17,7 @@ use extender_gateway_core::{
     filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
-use extender_gateway_record::{BackendOutcome, CallRecord, Outcome};
+use extender_gateway_record::{CallRecord, Outcome};
 use extender_gateway_settings::{
     ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals,
 };
@@ -118,12 +118,9 @@ impl Decider {
         for (backend, settings) in asked {
             let ready = context.ready(PolicyVerb::Filter, backend).await?;
             let seat = seat(context, backend, settings, &ready);
-            let (place, timeout) = (record.backends.len(), settings.timeout);
-            record.backends.push(BackendOutcome {
-                not_sent: seat.not_sent.clone(),
-                ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
-            });
-            participants.push(Participant { place, backend, timeout, ready });
+            let place = record.add_part(&backend.settings, PolicyVerb::Filter, seat.policy);
+            record.backends[place].not_sent = seat.not_sent.clone();
+            participants.push(Participant { place, backend, timeout: settings.timeout, ready });
             seats.push(seat);
         }
         Ok((participants, seats))
@@ -309,28 +306,15 @@ fn scope(call: Call<'_>) -> AttemptScope {
     if nominated { AttemptScope::Nominated } else { AttemptScope::Nodes }
 }
 
-/// A backend that is not called in a simulation rejects nothing there.
-fn effective_policy(
-    context: &CallContext<'_>,
-    settings: &FilterSettings,
-    ready: &Readiness,
-) -> FailurePolicy {
-    let ready = ready.as_ref().ok();
-    let excluded = ready.and_then(|ready| excluded(context.purpose, &ready.session.info, PolicyVerb::Filter));
-    if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
-}
-
 /// A backend's place in the fold.
 fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings, ready: &Readiness) -> Seat {
-    let turn = match ready {
-        Ok(ready) => {
-            ready.session.info.about_nodes(PolicyVerb::Filter).map_or(Turn::Parallel, |plan| plan.turn)
-        }
-        Err(_) => Turn::Parallel,
-    };
+    let info = ready.as_ref().ok().map(|ready| &ready.session.info);
+    let excluded = info.and_then(|info| excluded(context.purpose, info, PolicyVerb::Filter));
+    let plan = info.and_then(|info| info.about_nodes(PolicyVerb::Filter).ok());
     Seat {
-        policy: effective_policy(context, settings, ready),
-        turn,
+        // A backend that is not called in a simulation rejects nothing there.
+        policy: if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy },
+        turn: plan.map_or(Turn::Parallel, |plan| plan.turn),
         preemption: settings.preemption_may_help,
         not_sent: context.not_sent(backend, ready),
     }

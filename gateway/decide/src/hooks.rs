@@ -12,7 +12,7 @@ use extender_gateway_contract::{
     question::{CallFields, Question},
 };
 use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
-use extender_gateway_record::{BackendOutcome, CallRecord, OpenAttempt, Outcome};
+use extender_gateway_record::{CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::Mode;
 
 use super::{
@@ -34,7 +34,9 @@ impl Decider {
     ) -> Result<(), CallError> {
         for backend in self.with_hook(context, PolicyVerb::BeforeFilter) {
             let place = begin(backend, PolicyVerb::BeforeFilter, record);
-            let changes = self.change_pod(backend, place, context).await;
+            let mut attempt = context.recorder.start_attempt(place, context.trace);
+            let changes = pod_changes(backend, context, &mut attempt).await;
+            attempt.finish(&changes);
             self.apply(changes, backend, place, context, record)?;
         }
         self.change_nodes(PolicyVerb::BeforeFilterNodes, context, record).await
@@ -118,26 +120,10 @@ impl Decider {
             }
         }
     }
-
-    /// What a hook that is told the pod alone changes.
-    async fn change_pod(
-        &self,
-        backend: &Backend,
-        place: usize,
-        context: &mut CallContext<'_>,
-    ) -> Result<Changes, BackendFailure> {
-        let mut attempt = context.recorder.start_attempt(place, context.trace);
-        let changes = pod_changes(backend, context, &mut attempt).await;
-        attempt.finish(&changes);
-        changes
-    }
 }
 
-/// Adds a hook's part to the record.
 fn begin(backend: &Backend, verb: PolicyVerb, record: &mut CallRecord) -> usize {
-    let policy = backend.settings.policy_about_nodes(verb);
-    record.backends.push(BackendOutcome::new(&backend.settings, verb, policy.into()));
-    record.backends.len() - 1
+    record.add_part(&backend.settings, verb, backend.settings.policy_about_nodes(verb))
 }
 
 /// The same changes with positions in the call: those of the nodes with rows, `None` for all nodes.
@@ -149,6 +135,7 @@ fn in_call(mut changes: Changes, known: Option<&[u32]>) -> Changes {
     changes
 }
 
+/// What a hook that is told the pod alone changes.
 async fn pod_changes(
     backend: &Backend,
     context: &mut CallContext<'_>,

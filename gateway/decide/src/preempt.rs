@@ -9,7 +9,7 @@ pub(super) mod encoded;
 
 use std::sync::Arc;
 
-use extender_gateway_backend::Backend;
+use extender_gateway_backend::{Backend, endpoints::Caller};
 use extender_gateway_cluster::pods::PodTable;
 use extender_gateway_contract::{preempt::PreemptQuestion, question::CallFields};
 use extender_gateway_core::{
@@ -18,7 +18,7 @@ use extender_gateway_core::{
 };
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_pace::fair_queue::Flow;
-use extender_gateway_record::{BackendOutcome, CallRecord, OpenAttempt, Outcome};
+use extender_gateway_record::{CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::{AddedVictims, PreemptSettings};
 use extender_gateway_wire::PreemptRequest;
 use tokio::time::Instant;
@@ -87,12 +87,7 @@ impl Decider {
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
         let PreemptStep { backend, settings, .. } = step;
-        let at = record.backends.len();
-        record.backends.push(BackendOutcome::new(
-            &backend.settings,
-            PolicyVerb::Preempt,
-            settings.failure_policy.into(),
-        ));
+        let at = record.add_part(&backend.settings, PolicyVerb::Preempt, settings.failure_policy);
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let (encoded, kept) = self.ask(call, step, &record.id, chain.left(), &mut attempt).await.map_or_else(
             |failure| (EncodedVictims::default(), Err(failure)),
@@ -141,8 +136,7 @@ impl Decider {
         let PreemptStep { backend, settings, wait_until } = step;
         let asker = Asker {
             backend,
-            verb: PolicyVerb::Preempt,
-            pod: call.pod.uid(),
+            caller: Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() },
             flow: call.flow,
             purpose: self.settings.purpose.of_calls(),
             timeout: settings.timeout,
@@ -186,6 +180,3 @@ fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, node: u32, uid: &str)
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

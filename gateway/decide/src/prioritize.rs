@@ -20,7 +20,7 @@ use extender_gateway_core::{
     filter::Asked,
     score::{self, Ballot},
 };
-use extender_gateway_record::{BackendOutcome, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::Mode;
 use foldhash::{HashMap, HashMapExt};
 use futures_util::future::join_all;
@@ -68,13 +68,8 @@ impl Decider {
                     continue;
                 };
                 let ready = context.ready(PolicyVerb::Score, backend).await?;
-                let (place, timeout) = (record.backends.len(), settings.timeout);
-                record.backends.push(BackendOutcome::new(
-                    &backend.settings,
-                    PolicyVerb::Score,
-                    OnFailure::Ignore,
-                ));
-                participants.push(Participant { place, backend, timeout, ready });
+                let place = record.add_part(&backend.settings, PolicyVerb::Score, OnFailure::Ignore);
+                participants.push(Participant { place, backend, timeout: settings.timeout, ready });
             }
         }
         let question = ScoreQuestion { prefetched: &prefetched };

@@ -20,7 +20,6 @@ use extender_gateway_object::pod::{self, ObjectPod};
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_record::{Agreement, CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::{AddedVictims, PreemptSettings};
-use extender_gateway_wire::{PreemptRequest, Request};
 use extender_policy_api::v1alpha1 as api;
 use tokio::{sync::OwnedSemaphorePermit, task::yield_now, time::Instant};
 
@@ -32,21 +31,11 @@ use super::{
     prioritize::{self, Scored},
 };
 
-/// The backends in shadow mode of one call, to be called after its response. The request is in memory until what they are
-/// sent is encoded.
-struct LaterCalls {
-    settings: Arc<DeciderSettings>,
-    began: Instant,
-    calls: Vec<LaterCall>,
-}
-
-/// A backend in shadow mode, to be called.
+/// A backend in shadow mode that is called after the response of a call.
 struct LaterCall {
     backend: Arc<Backend>,
     verb: PolicyVerb,
     record: CallRecord,
-    /// Its permit among the concurrent shadow calls to the backend, or why it is not called.
-    permit: Result<OwnedSemaphorePermit, BackendFailure>,
 }
 
 /// A decision about nodes that backends in shadow mode are compared with.
@@ -67,6 +56,8 @@ struct ShadowCall {
     snapshot: u64,
     nodes: NodesField,
     question: ShadowQuestion,
+    /// Its permit among the concurrent shadow calls to the backend.
+    _permit: OwnedSemaphorePermit,
 }
 
 /// What is asked of a backend in shadow mode. Positions are those of nodes in the request, ascending.
@@ -84,7 +75,8 @@ type Prepared = Result<Option<ShadowCall>, BackendFailure>;
 
 impl Decider {
     /// Calls the backends in shadow mode that filter or score, after the response: as if they came last. Any rejection of
-    /// a remaining node is a disagreement, and so is having none of the best nodes among its own best.
+    /// a remaining node is a disagreement, and so is having none of the best nodes among its own best. The request is in
+    /// memory until what they are sent is encoded.
     pub(super) fn shadow_nodes(
         &self,
         verb: PolicyVerb,
@@ -93,10 +85,26 @@ impl Decider {
         encodings: Encodings,
         decided: impl FnOnce() -> Decided,
     ) {
-        if let Some(later) = self.later_calls(verb, call.pod, record, call.began) {
-            let work = later.about_nodes(Arc::clone(call.request), encodings, decided());
-            self.settings.observer.spawn(work);
+        let calls = self.later_calls(verb, call.pod, record);
+        if calls.is_empty() {
+            return;
         }
+        let (settings, request, decided) = (Arc::clone(&self.settings), Arc::clone(call.request), decided());
+        self.settings.observer.spawn(async move {
+            // With HTTP/2 the response is written by the connection's task, which is woken after this one.
+            yield_now().await;
+            let json = request.pod();
+            // The decision has read it.
+            let Ok(pod) = pod::offered(&json) else { return };
+            let call = Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };
+            let mut context = CallContext::in_shadow(&settings, call, &calls[0].record, encodings);
+            for later in calls {
+                let prepared = decided.prepare(&mut context, later.verb, &later.backend).await;
+                later.spawn(&settings, prepared);
+                // Encoding takes long if there are many nodes.
+                yield_now().await;
+            }
+        });
     }
 
     /// The same for those that preempt: any change of the remaining candidates is a disagreement.
@@ -106,68 +114,34 @@ impl Decider {
         record: &CallRecord,
         left: &Arc<Vec<Candidate>>,
     ) {
-        if let Some(later) = self.later_calls(PolicyVerb::Preempt, call.pod, record, call.began) {
-            let work = later.about_candidates(Arc::clone(call.request), Arc::clone(left));
-            self.settings.observer.spawn(work);
+        let calls = self.later_calls(PolicyVerb::Preempt, call.pod, record);
+        if calls.is_empty() {
+            return;
         }
+        let (settings, request, left) =
+            (Arc::clone(&self.settings), Arc::clone(call.request), Arc::clone(left));
+        self.settings.observer.spawn(async move {
+            yield_now().await;
+            let json = request.pod();
+            let Ok(pod) = pod::offered(&json) else { return };
+            let call = PreemptCall { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };
+            for later in calls {
+                let prepared = victims(&settings, call, &later.backend, &left).await;
+                later.spawn(&settings, prepared);
+                yield_now().await;
+            }
+        });
     }
 
-    /// `None` if no backend is in shadow mode for this pod.
-    fn later_calls(
-        &self,
-        verb: PolicyVerb,
-        pod: &ObjectPod<'_>,
-        record: &CallRecord,
-        began: Instant,
-    ) -> Option<LaterCalls> {
+    fn later_calls(&self, verb: PolicyVerb, pod: &ObjectPod<'_>, record: &CallRecord) -> Vec<LaterCall> {
         let shadows = self.shadows(pod, verb, record);
         let shadows = shadows.filter(|backend| backend.settings.timeouts()[verb].is_some());
         let later = |backend: &Arc<Backend>| LaterCall {
             backend: Arc::clone(backend),
             verb,
             record: record.of_shadow(&backend.settings, verb, self.shadow_reason(backend)),
-            permit: backend.shadow_call(),
         };
-        let calls: Vec<_> = shadows.map(later).collect();
-        (!calls.is_empty()).then(|| LaterCalls { settings: Arc::clone(&self.settings), began, calls })
-    }
-}
-
-impl LaterCalls {
-    async fn about_nodes(self, request: Arc<Request>, encodings: Encodings, decided: Decided) {
-        let Self { settings, began, calls } = self;
-        // With HTTP/2 the response is written by the connection's task, which is woken after this one.
-        yield_now().await;
-        let json = request.pod();
-        // The decision has read it.
-        let (Ok(pod), Some(first)) = (pod::offered(&json), calls.first()) else { return };
-        let call = Call { request: &request, pod: &pod, began, flow: Flow::Own };
-        let mut context = CallContext::in_shadow(&settings, call, &first.record, encodings);
-        for later in calls {
-            let prepared = match &later.permit {
-                Ok(_) => decided.prepare(&mut context, later.verb, &later.backend).await,
-                Err(failure) => Err(failure.clone()),
-            };
-            later.spawn(&settings, prepared);
-            // Encoding takes long if there are many nodes.
-            yield_now().await;
-        }
-    }
-
-    async fn about_candidates(self, request: Arc<PreemptRequest>, left: Arc<Vec<Candidate>>) {
-        let Self { settings, began, calls } = self;
-        yield_now().await;
-        let json = request.pod();
-        let Ok(pod) = pod::offered(&json) else { return };
-        let call = PreemptCall { request: &request, pod: &pod, began, flow: Flow::Own };
-        for later in calls {
-            let prepared = match &later.permit {
-                Ok(_) => victims(&settings, call, &later.backend, &left).await,
-                Err(failure) => Err(failure.clone()),
-            };
-            later.spawn(&settings, prepared);
-            yield_now().await;
-        }
+        shadows.map(later).collect()
     }
 }
 
@@ -178,14 +152,14 @@ impl LaterCall {
         let observer = Arc::clone(&settings.observer);
         let purpose = settings.purpose.of_shadow_calls();
         settings.observer.spawn(async move {
-            let Self { backend, verb, record, permit: _permit } = self;
+            let Self { backend, verb, record } = self;
             let mut attempt = record.recorder.start_attempt(0, record.trace);
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let answer = match prepared {
                 Ok(call) => {
-                    let deadline = Instant::now() + timeout;
-                    let (backend, pod, flow) = (&*backend, &*record.pod.uid, Flow::Own);
-                    let asker = Asker { backend, verb, pod, flow, purpose, timeout, deadline };
+                    let caller = Caller { verb, pod: &record.pod.uid };
+                    let (flow, deadline) = (Flow::Own, Instant::now() + timeout);
+                    let asker = Asker { backend: &backend, caller, flow, purpose, timeout, deadline };
                     call.ask(&record.id, asker, &mut attempt).await
                 }
                 Err(failure) => Err(failure),
@@ -198,6 +172,7 @@ impl LaterCall {
 impl Decided {
     /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
     async fn prepare(&self, context: &mut CallContext<'_>, verb: PolicyVerb, backend: &Backend) -> Prepared {
+        let permit = backend.shadow_call()?;
         // Nodes that cannot be parsed cannot be encoded for a backend.
         let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
         let ready = ready?;
@@ -215,7 +190,7 @@ impl Decided {
         }
         Ok(Some(ShadowCall {
             pod: context.pod(&ready).clone(),
-            reads_id: ready.reads_id,
+            reads_id: ready.session.info.about_nodes(verb)?.reads_id,
             snapshot: encoded.snapshot,
             nodes: encoded.field(&encoded.slots(&Asked::Some(nodes.clone()))),
             session: ready.session,
@@ -223,6 +198,7 @@ impl Decided {
                 Self::Left(_) => ShadowQuestion::Filter { nodes },
                 Self::Best(best) => ShadowQuestion::Score { nodes, best: Arc::clone(best) },
             },
+            _permit: permit,
         }))
     }
 }
@@ -235,6 +211,7 @@ async fn victims(
     left: &[Candidate],
 ) -> Prepared {
     let Some(settings) = &backend.settings.preempt else { return Ok(None) };
+    let permit = backend.shadow_call()?;
     let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
     if session.info.has_side_effects(PolicyVerb::Preempt) {
         return Ok(None);
@@ -244,7 +221,7 @@ async fn victims(
         return Ok(None);
     };
     let question = ShadowQuestion::Preempt { candidates, messages, settings: settings.clone() };
-    Ok(Some(ShadowCall { session, pod, reads_id, snapshot: 0, nodes, question }))
+    Ok(Some(ShadowCall { session, pod, reads_id, snapshot: 0, nodes, question, _permit: permit }))
 }
 
 impl ShadowCall {
@@ -255,7 +232,7 @@ impl ShadowCall {
         asker: Asker<'_>,
         attempt: &mut OpenAttempt,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let Self { session, pod, reads_id, snapshot, nodes, question } = self;
+        let Self { session, pod, reads_id, snapshot, nodes, question, _permit } = self;
         attempt.set_requested(nodes.count as usize);
         let (backend, purpose) = (asker.backend, asker.purpose);
         let mut tries = asker.begin(&session, attempt)?;

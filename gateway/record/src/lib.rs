@@ -372,6 +372,17 @@ impl CallRecord {
         }
     }
 
+    /// Adds a backend's part before it is called for this. Returns its index.
+    pub fn add_part(
+        &mut self,
+        backend: &Arc<config::BackendSettings>,
+        verb: PolicyVerb,
+        policy: impl Into<OnFailure>,
+    ) -> usize {
+        self.backends.push(BackendOutcome::new(backend, verb, policy.into()));
+        self.backends.len() - 1
+    }
+
     /// The record of a shadow call of this call to this backend, which is in shadow mode for this reason.
     #[must_use]
     pub fn of_shadow(

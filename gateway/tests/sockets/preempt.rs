@@ -118,11 +118,14 @@ async fn added_victims_are_on_the_node_and_matter_less() {
         ("u9", Err("cannot add victim u9: its priority 10 is not lower than the pod's, 10")),
         ("u0", Err("cannot add victim u0: no such pod is known")),
         ("u2", Err("added victim u2 is already a victim")),
+        ("u6", Err("cannot add victim u6: it is not on node n1")),
     ] {
         let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;
         let next = sparing(&[], &[]).await;
         let gateway = gateway(WATCHED, &[("guard", &backend, allowed), ("next", &next, "")]).await;
-        for (uid, node, priority) in [("u7", "n1", 9), ("u8", "n2", 0), ("u9", "n1", 10), ("u2", "n1", 0)] {
+        for (uid, node, priority) in
+            [("u7", "n1", 9), ("u8", "n2", 0), ("u9", "n1", 10), ("u2", "n1", 0), ("u6", "", 0)]
+        {
             gateway.pods.as_ref().unwrap().apply(watched(uid, node, priority).as_bytes()).unwrap();
         }
         let answer = gateway.post("/preempt", call()).await;

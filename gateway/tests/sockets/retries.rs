@@ -155,9 +155,8 @@ async fn all_tries_of_a_call_have_one_deadline() {
             })
         };
         let backends = [address().await, address().await];
-        let hosts = Hosts::of(&[&backends[0], &backends[1]]);
-        let verb = format!("{field}: {{timeout: 30s}}");
-        let (gateway, _) = before(&hosts, patient(), &verb).await;
+        let hosts = Hosts::of(&backends.each_ref());
+        let (gateway, _) = before(&hosts, patient(), &format!("{field}: {{timeout: 30s}}")).await;
         let body = if method == "Preempt" { preempting::call() } else { in_full(&["a"]) };
         let passes = async {
             until("the first address is called", || first.load(Ordering::Relaxed) > 0).await;

@@ -63,32 +63,6 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_recalled_by_node_and_version() {
-        let cache = ChangeCache::new(NEVER).nodes;
-        let pod = Bytes::from_static(b"pod");
-        let row = |slot, version| RowKey { slot, version };
-        let nodes = vec![
-            ChangedNodes { positions: vec![2, 0], change: tainted("a") },
-            ChangedNodes { positions: vec![3], change: tainted("b") },
-        ];
-        let read = cache.read(&nodes, 4);
-        assert_eq!(read, [Some(1), Some(0), Some(1), Some(2)]);
-        let read = read.into_iter().map(Option::unwrap);
-        cache.answers.store(&pod, (0..4).map(|slot| row(slot, 7)).zip(read));
-        let answers = cache.answers.recall(&pod, [row(3, 7), row(1, 7), row(0, 8), row(2, 7)].into_iter());
-        assert_eq!((answers.all.as_slice(), answers.unknown.as_slice()), (&[2, 0, 0, 1][..], &[2][..]));
-        let told = cache.groups(&answers.all);
-        assert_eq!(
-            told,
-            [
-                ChangedNodes { positions: vec![0], change: tainted("b") },
-                ChangedNodes { positions: vec![3], change: tainted("a") }
-            ]
-        );
-        assert_eq!(cache.answers.recall(b"other", [row(3, 7)].into_iter()).unknown, [0]);
-    }
-
-    #[test]
     fn the_change_of_a_pod_is_recalled_by_its_encoding() {
         let cache = ChangeCache::new(NEVER);
         assert_eq!(cache.recall_pod(b"web"), None);
