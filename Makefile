@@ -181,7 +181,7 @@ equivalence: rust ## Equivalence with separate extenders in generated cases, and
 
 # Each seed is printed before it is used.
 chaos: rust ## Two simulated hours of Reservations with each of 20 seeds
-	CHAOS_SEED="$$(shuf -i 1-1000000 -n 20 | paste -sd ' ')" cargo test --locked -p extender-policies --lib two_hours -- --nocapture
+	CHAOS_SEED="$$(shuf -i 1-1000000 -n 20 | paste -sd ' ')" cargo test --locked -p extender-reservation --lib two_hours -- --nocapture
 
 # Generated input first, then each target of cargo-fuzz (the folder fuzz) for FUZZ_SECONDS; FUZZ_TARGETS selects some. The
 # flags of libFuzzer need an unstable option of the compiler, which RUSTC_BOOTSTRAP allows. An input that fails is kept in

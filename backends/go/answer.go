@@ -32,7 +32,8 @@ func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (
 func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (*v1alpha1.FilterResponse, error) {
 	response := &v1alpha1.FilterResponse{}
 	err := s.about(ctx, verbFilter, request, &response.Result, func(q *question) error {
-		verdicts, err := q.verdicts()
+		filter := q.prepared.policy.Filter
+		verdicts, err := answers(q, "Filter.Nodes", filter.Nodes, filter.Node)
 		if err != nil {
 			return err
 		}
@@ -204,24 +205,21 @@ func (q *question) each(answer func(position int, node Node)) error {
 	return nil
 }
 
-func (q *question) verdicts() ([]Verdict, error) {
-	if err := q.prepared.ready(); err != nil {
-		return nil, err
+// answers are those of one function for all nodes, or of one for each.
+func answers[T any](
+	q *question, name string, all func(context.Context, Pod, Nodes) []T, one func(Pod, Node) T,
+) ([]T, error) {
+	if all != nil {
+		return counted(q, name, all(q.ctx, q.pod, q.nodes))
 	}
-	filter := q.prepared.policy.Filter
-	if filter.Nodes != nil {
-		return counted(q, "Filter.Nodes", filter.Nodes(q.ctx, q.pod, q.nodes))
-	}
-	verdicts := make([]Verdict, q.nodes.Len())
-	err := q.each(func(position int, node Node) { verdicts[position] = filter.Node(q.pod, node) })
-	return verdicts, err
+	given := make([]T, q.nodes.Len())
+	err := q.each(func(position int, node Node) { given[position] = one(q.pod, node) })
+	return given, err
 }
 
 func (q *question) scores() (*v1alpha1.Scores, error) {
-	if err := q.prepared.ready(); err != nil {
-		return nil, err
-	}
-	scores, err := q.allScores()
+	score := q.prepared.policy.Score
+	scores, err := answers(q, "Score.Nodes", score.Nodes, score.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -236,16 +234,6 @@ func (q *question) scores() (*v1alpha1.Scores, error) {
 	return &v1alpha1.Scores{Values: values}, nil
 }
 
-func (q *question) allScores() ([]int64, error) {
-	score := q.prepared.policy.Score
-	if score.Nodes != nil {
-		return counted(q, "Score.Nodes", score.Nodes(q.ctx, q.pod, q.nodes))
-	}
-	scores := make([]int64, q.nodes.Len())
-	err := q.each(func(position int, node Node) { scores[position] = score.Node(q.pod, node) })
-	return scores, err
-}
-
 // counted fails if a policy answers for more or fewer nodes than the call has: it cannot be trusted to have matched them.
 func counted[T any](q *question, method string, answers []T) ([]T, error) {
 	if given, asked := len(answers), q.nodes.Len(); given != asked {
@@ -255,26 +243,18 @@ func counted[T any](q *question, method string, answers []T) ([]T, error) {
 }
 
 func (q *question) evictions(asked []*v1alpha1.Candidate) ([]*v1alpha1.KeptCandidate, error) {
-	if err := q.checkCandidates(asked); err != nil {
-		return nil, err
-	}
-	if err := q.prepared.ready(); err != nil {
-		return nil, err
-	}
 	candidates := make([]Candidate, len(asked))
 	for position, candidate := range asked {
 		candidates[position] = Candidate{node: q.nodes.At(position), candidate: candidate, of: &q.origin}
 	}
 	preempt := q.prepared.policy.Preempt
-	if preempt.Nodes != nil {
-		evictions, err := counted(q, "Preempt.Nodes", preempt.Nodes(q.ctx, q.pod, candidates))
-		if err != nil {
-			return nil, err
-		}
-		return kept(candidates, evictions)
-	}
 	evictions := make([]Eviction, len(candidates))
-	err := q.each(func(position int, _ Node) { evictions[position] = preempt.Node(q.pod, candidates[position]) })
+	var err error
+	if preempt.Nodes != nil {
+		evictions, err = counted(q, "Preempt.Nodes", preempt.Nodes(q.ctx, q.pod, candidates))
+	} else {
+		err = q.each(func(position int, _ Node) { evictions[position] = preempt.Node(q.pod, candidates[position]) })
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding/gzip"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"extender-gateway.io/policy/api/v1alpha1"
 )
@@ -49,24 +46,6 @@ func TestStrangersGetNoPolicyThatBinds(t *testing.T) {
 	expect(t, err, codes.FailedPrecondition, want)
 	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "a", Name: "b", Uid: "c", Node: "d"})
 	expect(t, err, codes.FailedPrecondition, want)
-}
-
-func TestCompressedMessagesAreRefused(t *testing.T) {
-	s := start(t, noArm())
-	compressed := grpc.UseCompressor(gzip.Name)
-	_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}, compressed)
-	expect(t, err, codes.Unimplemented, "messages compressed with gzip are not read")
-	_, err = healthpb.NewHealthClient(s).Check(within(t), &healthpb.HealthCheckRequest{}, compressed)
-	expect(t, err, codes.Unimplemented, "gzip")
-	stream, err := v1alpha1.NewNodeTableServiceClient(s).SyncNodes(within(t), compressed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = stream.Recv()
-	expect(t, err, codes.Unimplemented, "gzip")
-	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
-		t.Error(err)
-	}
 }
 
 // frame is one of HTTP/2.

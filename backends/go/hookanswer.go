@@ -9,9 +9,9 @@ import (
 // BeforeFilter says what changes about the pod before filters are called.
 func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilterRequest) (*v1alpha1.BeforeFilterResponse, error) {
 	response := &v1alpha1.BeforeFilterResponse{}
-	err := s.about(ctx, verbBeforeFilter, request, &response.Result, func(q *question) (err error) {
-		response.Pod, err = q.beforeFilter()
-		return err
+	err := s.about(ctx, verbBeforeFilter, request, &response.Result, func(q *question) error {
+		response.Pod = q.prepared.policy.BeforeFilter.Pod(q.pod).message()
+		return nil
 	})
 	return response, err
 }
@@ -38,17 +38,7 @@ func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScore
 	return response, err
 }
 
-func (q *question) beforeFilter() (*v1alpha1.PodChange, error) {
-	if err := q.prepared.ready(); err != nil {
-		return nil, err
-	}
-	return q.prepared.policy.BeforeFilter.Pod(q.pod).message(), nil
-}
-
 func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
-	if err := q.prepared.ready(); err != nil {
-		return nil, err
-	}
 	hook := q.prepared.policy.BeforeFilterNodes
 	if hook.Nodes != nil {
 		return q.nodeChanges(hook.Nodes(q.ctx, q.pod, q.nodes))
@@ -57,9 +47,6 @@ func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
 }
 
 func (q *question) beforeScore() (pod *v1alpha1.PodChange, nodes []*v1alpha1.NodeChange, err error) {
-	if err := q.prepared.ready(); err != nil {
-		return nil, nil, err
-	}
 	hook := q.prepared.policy.BeforeScore
 	if hook.Nodes != nil {
 		ofPod, ofNodes := hook.Nodes(q.ctx, q.pod, q.nodes)

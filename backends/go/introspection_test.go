@@ -195,11 +195,6 @@ func TestAQueryThatIsTooLargeIsRefused(t *testing.T) {
 	expect(t, err, codes.InvalidArgument, "and 8193 bytes; expected at most 32 and 8192")
 }
 
-func TestAPolicyWithoutPagesDoesNotServeThem(t *testing.T) {
-	_, err := start(t, noArm()).introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
-	expect(t, err, codes.NotFound, `path "/page" is not declared`)
-}
-
 // Pages that explain why a policy is not ready are the most useful ones.
 func TestAPageIsShownBeforeThePolicyIsReady(t *testing.T) {
 	p := shows(showing("why", nil))

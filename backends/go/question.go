@@ -66,7 +66,7 @@ func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
 	return nil
 }
 
-// about answers a request, unless it is a miss. It sets the result, with which both answers begin.
+// about answers a request by a policy that is ready, unless it is a miss. It sets the result, with which both answers begin.
 func (s *Service) about(
 	ctx context.Context, verb verb, asked asked, result **v1alpha1.Result, answer func(q *question) error,
 ) error {
@@ -78,6 +78,14 @@ func (s *Service) about(
 		*result = q.result()
 		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
 			return nil
+		}
+		if preemption, is := asked.(*v1alpha1.PreemptRequest); is {
+			if err := q.checkCandidates(preemption.GetCandidates()); err != nil {
+				return err
+			}
+		}
+		if err := q.prepared.ready(); err != nil {
+			return err
 		}
 		return answer(q)
 	})

@@ -15,31 +15,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
 )
-
-func TestTheHandshakeSaysWhatIsDeclared(t *testing.T) {
-	s := start(t, noArm())
-	info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{GatewayVersion: "1", Backend: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &v1alpha1.GetInfoResponse{
-		Name: "no-arm", Version: "1", Revision: "1", ApiVersion: "extender.policy.v1alpha1", MaxRequestBytes: 64 << 20,
-		Services: []string{"extender.policy.v1alpha1.NodeTableService"},
-		Verbs: []*v1alpha1.VerbInfo{{
-			Verb: v1alpha1.Verb_VERB_FILTER, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS, Scope: v1alpha1.Scope_SCOPE_NODE, Pure: true,
-		}},
-	}
-	if !proto.Equal(info, want) {
-		t.Errorf("the handshake is %v; want %v", info, want)
-	}
-}
 
 func TestAFilterListsTheRejectedNodes(t *testing.T) {
 	s := start(t, noArm())
@@ -57,103 +37,6 @@ func TestAFilterListsTheRejectedNodes(t *testing.T) {
 	if !proto.Equal(response, want) {
 		t.Errorf("the answer is %v; want %v", response, want)
 	}
-}
-
-// A request that is not whole, field by field, with the beginning of the sentence.
-func TestAMalformedRequestIsNamed(t *testing.T) {
-	var reads Reads
-	reads.NodeLabel("zone")
-	reads.PodLabel("app")
-	reads.PodsBy(ByOwner())
-	reads.PodsByTopology(ByNamespace(), "")
-	p := noArm()
-	p.Filter.Reads, p.Filter.Node = &reads, func(Pod, Node) Verdict { return Accept() }
-	s := start(t, p)
-	good := func() *v1alpha1.FilterRequest {
-		row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{LabelValues: []string{"z"}}, PodCounts: []*v1alpha1.PodCounts{{}}}
-		pod := &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{LabelValues: []string{"a"}}, TopologyCounts: []*v1alpha1.TopologyCounts{{}}}
-		return &v1alpha1.FilterRequest{Call: s.reading(v1alpha1.Verb_VERB_FILTER), Pod: pod, Nodes: inline(row)}
-	}
-	if _, err := s.Filter(within(t), good()); err != nil {
-		t.Fatal(err)
-	}
-	row := func(r *v1alpha1.FilterRequest) *v1alpha1.NodeRow { return r.GetNodes().GetRows().GetRows()[0] }
-	table := func(r *v1alpha1.FilterRequest, ref *v1alpha1.NodeRef) {
-		r.Nodes.Form = &v1alpha1.Nodes_Table{Table: ref}
-	}
-	for _, wrong := range []struct {
-		text   string
-		change func(*v1alpha1.FilterRequest)
-	}{
-		{"call is missing; every request has it", func(r *v1alpha1.FilterRequest) { r.Call = nil }},
-		{"call.purpose is missing", func(r *v1alpha1.FilterRequest) { r.Call.Purpose = 0 }},
-		{"pod is missing", func(r *v1alpha1.FilterRequest) { r.Pod = nil }},
-		{"pod.facts is missing", func(r *v1alpha1.FilterRequest) { r.Pod.Facts = nil }},
-		{"nodes is missing", func(r *v1alpha1.FilterRequest) { r.Nodes = nil }},
-		{"nodes.count is 2 and there are 1 rows", func(r *v1alpha1.FilterRequest) { r.Nodes.Count = 2 }},
-		{"nodes.count is 0 and there are 0 rows", func(r *v1alpha1.FilterRequest) { r.Nodes = inline() }},
-		{"nodes.rows.rows[0].facts is missing", func(r *v1alpha1.FilterRequest) {
-			row(r).Facts, row(r).Name = nil, "n"
-		}},
-		{"nodes.rows.rows has an empty entry", func(r *v1alpha1.FilterRequest) { *row(r) = v1alpha1.NodeRow{} }},
-		{"nodes.rows.rows[0].facts.label_values has 2 values, and 1 keys are declared", func(r *v1alpha1.FilterRequest) {
-			row(r).Facts.LabelValues = []string{"z", "y"}
-		}},
-		{"nodes.rows.rows[0].facts.annotation_values has 1 values, and 0 keys", func(r *v1alpha1.FilterRequest) {
-			row(r).Facts.AnnotationValues = []string{"z"}
-		}},
-		{"nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 1", func(r *v1alpha1.FilterRequest) {
-			row(r).Facts.AbsentLabels = []uint32{1}
-		}},
-		{"nodes.rows.rows[0].pod_counts has 0 entries, and 1 are declared", func(r *v1alpha1.FilterRequest) {
-			row(r).PodCounts = nil
-		}},
-		{"nodes.rows.rows[0].pod_counts[0].counts is not in ascending order", func(r *v1alpha1.FilterRequest) {
-			row(r).PodCounts[0].Counts = []*v1alpha1.PodCount{{Value: "b"}, {Value: "a"}}
-		}},
-		{"pod.facts.label_values has 0 values, and 1 keys are declared", func(r *v1alpha1.FilterRequest) {
-			r.Pod.Facts.LabelValues = nil
-		}},
-		{"pod.topology_counts has 0 entries, and 1 are declared", func(r *v1alpha1.FilterRequest) { r.Pod.TopologyCounts = nil }},
-		{"pod.topology_counts[0].domains is not in ascending order of value", func(r *v1alpha1.FilterRequest) {
-			r.Pod.TopologyCounts[0].Domains = []*v1alpha1.DomainCount{{}, {}}
-		}},
-		{"pod.topology_counts[0].domains has a value, and no topology key", func(r *v1alpha1.FilterRequest) {
-			r.Pod.TopologyCounts[0].Domains = []*v1alpha1.DomainCount{{Value: "z"}}
-		}},
-		{"nodes.table.ids has 1 zeros and there are 0 rows", func(r *v1alpha1.FilterRequest) {
-			table(r, &v1alpha1.NodeRef{Table: 7, AtLeast: 1, Ids: []uint32{0}})
-		}},
-		{"nodes.count is 1 and there are 2 rows", func(r *v1alpha1.FilterRequest) {
-			table(r, &v1alpha1.NodeRef{Table: 7, AtLeast: 1, Ids: []uint32{1, 2}})
-		}},
-	} {
-		request := good()
-		wrong.change(request)
-		_, err := s.Filter(within(t), request)
-		expect(t, err, codes.InvalidArgument, wrong.text)
-	}
-}
-
-func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
-	s := start(t, noArm())
-	// Each empty taint takes two bytes, and a struct.
-	row := &v1alpha1.NodeRow{Name: "a", Facts: &v1alpha1.NodeFacts{Taints: make([]*v1alpha1.Taint, 1<<20)}}
-	for position := range row.Facts.Taints {
-		row.Facts.Taints[position] = &v1alpha1.Taint{}
-	}
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)})
-	expect(t, err, codes.ResourceExhausted, "would take too much memory")
-}
-
-func TestAVerbThatIsNotDeclaredIsUnimplemented(t *testing.T) {
-	s := start(t, noArm())
-	_, err := s.Score(within(t), &v1alpha1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
-	expect(t, err, codes.Unimplemented, "this policy does not serve Score; its GetInfo does not list it")
-	_, err = s.Preempt(within(t), &v1alpha1.PreemptRequest{Call: call()})
-	expect(t, err, codes.Unimplemented, "Preempt")
-	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call()})
-	expect(t, err, codes.Unimplemented, "Bind")
 }
 
 func TestSideEffectsAreForDecisionsOnly(t *testing.T) {
@@ -516,37 +399,6 @@ func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
 	}
 	if err := replacer.Replace(Policy{Name: "wrong"}); err == nil {
 		t.Error("a policy with mistakes replaced the one before")
-	}
-}
-
-func TestReflection(t *testing.T) {
-	s := start(t, noArm())
-	stream, err := reflectionpb.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := &reflectionpb.ServerReflectionRequest_ListServices{}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}); err != nil {
-		t.Fatal(err)
-	}
-	listed, err := stream.Recv()
-	if err != nil || !strings.Contains(listed.String(), "extender.policy.v1alpha1.PolicyService") ||
-		!strings.Contains(listed.String(), "NodeTableService") {
-		t.Errorf("%v, %v", listed, err)
-	}
-	old, err := reflectionalpha.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	//lint:ignore SA1019 older clients still use this version
-	symbol := &reflectionalpha.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "extender.policy.v1alpha1.FilterRequest"}
-	//lint:ignore SA1019 as above
-	if err := old.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: symbol}); err != nil {
-		t.Fatal(err)
-	}
-	//lint:ignore SA1019 as above
-	if found, err := old.Recv(); err != nil || found.GetFileDescriptorResponse() == nil {
-		t.Errorf("%v, %v", found, err)
 	}
 }
 

@@ -3,14 +3,12 @@
 use std::{hint::black_box, time::Duration};
 
 use allocation_counter::measure;
-use extender_gateway::{
-    observe::{
-        Metrics,
-        metrics::{BackendMetrics, VerbMetrics},
-    },
-    record::{Agreement, CallOutcome, OnFailure},
-};
 use extender_gateway_core::{FailureKind, PolicyVerb, Verb};
+use extender_gateway_observe::{
+    Metrics,
+    metrics::{BackendMetrics, VerbMetrics},
+};
+use extender_gateway_record::{Agreement, CallOutcome, OnFailure};
 
 const TOOK: Duration = Duration::from_micros(300);
 

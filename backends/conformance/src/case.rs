@@ -2,7 +2,13 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::{client::printable, declared::Verb, suite::Suite};
+use tonic::Status;
+
+use crate::{
+    client::{printable, shown},
+    declared::Verb,
+    suite::Suite,
+};
 
 /// Why a case does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +26,11 @@ impl Stop {
             Self::Failed(text) => Self::Failed(format!("{what}: {text}")),
             Self::Skipped(reason) => Self::Skipped(reason),
         }
+    }
+
+    /// What was asked is refused with this status.
+    pub(crate) fn refused(what: &str, status: &Status) -> Self {
+        Self::Failed(format!("{what}: {}", shown(status)))
     }
 
     /// The suite itself cannot go on.

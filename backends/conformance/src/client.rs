@@ -281,7 +281,7 @@ pub(crate) fn decoded<M: Message + Default>(
 /// `INVALID_ARGUMENT: count is wrong`, as people read it.
 pub(crate) fn shown(status: &Status) -> String {
     let (code, message) = (code_name(status.code()), printable(status.message()));
-    if message.is_empty() { code.to_owned() } else { format!("{code}: {message}") }
+    if message.is_empty() { code } else { format!("{code}: {message}") }
 }
 
 /// What a backend sends, without what would change a terminal or the order of the text, and not endlessly.
@@ -310,27 +310,14 @@ fn longest(path: &str, nodes: u32) -> usize {
     }
 }
 
-/// The name of a code in the specification of gRPC.
-pub(crate) fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
+/// The name of a code in the specification of gRPC, such as `INVALID_ARGUMENT`.
+pub(crate) fn code_name(code: Code) -> String {
+    let words = format!("{code:?}");
+    let letter = |(at, letter): (usize, char)| {
+        let gap = (at > 0 && letter.is_uppercase()).then_some('_');
+        gap.into_iter().chain(letter.to_uppercase())
+    };
+    words.char_indices().flat_map(letter).collect()
 }
 
 /// Messages as they are.

@@ -5,8 +5,6 @@
 //! gateway or an SDK, so that it does not share their mistakes.
 
 mod answer;
-#[cfg(test)]
-mod broken;
 mod case;
 mod cases;
 mod client;

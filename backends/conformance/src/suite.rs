@@ -213,7 +213,7 @@ impl Suite {
     /// The same on this connection.
     pub(crate) async fn handshake_on(&self, client: &Client) -> Result<api::GetInfoResponse, Stop> {
         let answered = client.info(&self.target.info_request()).await?;
-        answered.map_err(|status| Stop::Failed(format!("GetInfo: {}", shown(&status))))
+        answered.map_err(|status| Stop::refused("GetInfo", &status))
     }
 
     fn count(&self, verb: Verb, answer: &Answer) {

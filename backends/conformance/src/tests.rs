@@ -1,4 +1,6 @@
-//! What ends a run before any case.
+//! What ends a run before any case; [`broken`] are the cases themselves.
+
+mod broken;
 
 use clap::Parser as _;
 use tokio::{
@@ -7,7 +9,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::broken::Subject;
+use broken::Subject;
 
 async fn refused(arguments: &[&str]) -> String {
     let line = [&["policy-conformance"], arguments].concat();

@@ -1,8 +1,6 @@
 package policytest
 
 import (
-	"context"
-
 	"extender-gateway.io/policy"
 	"extender-gateway.io/policy/api/v1alpha1"
 )
@@ -10,46 +8,28 @@ import (
 // BeforeFilter is what the hook changes about the pod; nil if nothing. Errors are as of [Filter], or the change breaks the
 // contract, such as one that the hook does not declare.
 func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_BEFORE_FILTER, pod, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := asked.service.BeforeFilter(context.Background(), &v1alpha1.BeforeFilterRequest{
-		Call: asked.call, Pod: asked.pod,
-	})
-	if err != nil {
-		return nil, withoutCode(err)
-	}
-	return podChange(response.GetPod()), nil
+	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER
+	response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1alpha1.BeforeFilterRequest{})
+	return podChange(response.GetPod()), err
 }
 
 // BeforeFilterNodes is what the hook changes about nodes, one change a node, in the order given; nil for nodes that stay as
 // they are. Errors are as of [BeforeFilter]. Compare with slices.EqualFunc(changes, want, (*policy.NodeChange).Equal).
 func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*policy.NodeChange, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, pod, nodes)
+	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER_NODES
+	response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1alpha1.BeforeFilterNodesRequest{})
 	if err != nil {
 		return nil, err
-	}
-	response, err := asked.service.BeforeFilterNodes(context.Background(), &v1alpha1.BeforeFilterNodesRequest{
-		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
-	})
-	if err != nil {
-		return nil, withoutCode(err)
 	}
 	return nodeChanges(response.GetNodes(), len(nodes)), nil
 }
 
 // BeforeScore is what the hook changes about the pod and about nodes, as [BeforeFilter] and [BeforeFilterNodes] are.
 func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodChange, []*policy.NodeChange, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_BEFORE_SCORE, pod, nodes)
+	const verb = v1alpha1.Verb_VERB_BEFORE_SCORE
+	response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1alpha1.BeforeScoreRequest{})
 	if err != nil {
 		return nil, nil, err
-	}
-	response, err := asked.service.BeforeScore(context.Background(), &v1alpha1.BeforeScoreRequest{
-		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
-	})
-	if err != nil {
-		return nil, nil, withoutCode(err)
 	}
 	return podChange(response.GetPod()), nodeChanges(response.GetNodes(), len(nodes)), nil
 }
@@ -81,23 +61,4 @@ func nodeChanges(sent []*v1alpha1.NodeChange, nodes int) []*policy.NodeChange {
 		}
 	}
 	return changes
-}
-
-// withEverything replaces the hooks of a policy by those that read everything.
-func withEverything(declared *policy.Policy) {
-	if hook := declared.BeforeFilter; hook != nil {
-		copied := *hook
-		copied.Reads = nil
-		declared.BeforeFilter = &copied
-	}
-	if hook := declared.BeforeFilterNodes; hook != nil {
-		copied := *hook
-		copied.Reads, copied.Usage = everything(hook.Reads, hook.Usage, !hook.Pure)
-		declared.BeforeFilterNodes = &copied
-	}
-	if hook := declared.BeforeScore; hook != nil {
-		copied := *hook
-		copied.Reads, copied.Usage = everything(hook.Reads, hook.Usage, !hook.Pure)
-		declared.BeforeScore = &copied
-	}
 }

@@ -22,6 +22,8 @@ import (
 	"slices"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"extender-gateway.io/policy"
 	"extender-gateway.io/policy/api/v1alpha1"
@@ -59,29 +61,29 @@ func WithArgs(backend *policy.Backend, json string) (*policy.Backend, error) {
 // Everything is the policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read
 // all of them. Counts of pods exist only by declaration, so a verb that has them declares everything else, too.
 func Everything(declared policy.Policy) policy.Policy {
-	if filter := declared.Filter; filter != nil {
-		copied := *filter
-		copied.Reads, copied.Usage = everything(filter.Reads, filter.Usage, !filter.Pure)
-		declared.Filter = &copied
-	}
-	if score := declared.Score; score != nil {
-		copied := *score
-		copied.Reads, copied.Usage = everything(score.Reads, score.Usage, !score.Pure)
-		declared.Score = &copied
-	}
-	if preempt := declared.Preempt; preempt != nil {
-		copied := *preempt
-		copied.Reads, copied.Usage = everything(preempt.Reads, preempt.Usage, true)
-		declared.Preempt = &copied
-	}
-	if bind := declared.Bind; bind != nil {
-		copied := *bind
-		copied.Reads = nil
-		declared.Bind = &copied
-	}
-	withEverything(&declared)
+	declared.Filter = changed(declared.Filter, func(f *policy.Filter) { f.Reads, f.Usage = everything(f.Reads, f.Usage, !f.Pure) })
+	declared.Score = changed(declared.Score, func(s *policy.Score) { s.Reads, s.Usage = everything(s.Reads, s.Usage, !s.Pure) })
+	declared.Preempt = changed(declared.Preempt, func(p *policy.Preempt) { p.Reads, p.Usage = everything(p.Reads, p.Usage, true) })
+	declared.Bind = changed(declared.Bind, func(b *policy.Bind) { b.Reads = nil })
+	declared.BeforeFilter = changed(declared.BeforeFilter, func(b *policy.BeforeFilter) { b.Reads = nil })
+	declared.BeforeFilterNodes = changed(declared.BeforeFilterNodes, func(b *policy.BeforeFilterNodes) {
+		b.Reads, b.Usage = everything(b.Reads, b.Usage, !b.Pure)
+	})
+	declared.BeforeScore = changed(declared.BeforeScore, func(b *policy.BeforeScore) {
+		b.Reads, b.Usage = everything(b.Reads, b.Usage, !b.Pure)
+	})
 	declared.Annotations = []string{""}
 	return declared
+}
+
+// changed is a changed copy of a verb or a hook, if it is declared.
+func changed[V any](declared *V, change func(*V)) *V {
+	if declared == nil {
+		return nil
+	}
+	copied := *declared
+	change(&copied)
+	return &copied
 }
 
 func everything(reads *policy.Reads, usage, identity bool) (*policy.Reads, bool) {
@@ -94,15 +96,9 @@ func everything(reads *policy.Reads, usage, identity bool) (*policy.Reads, bool)
 // Filter are the rejected nodes in the order given. The error is the one that the gateway would get: the verb is not
 // declared, the policy is not ready, it panicked.
 func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_FILTER, pod, nodes)
+	response, err := call(source, v1alpha1.Verb_VERB_FILTER, pod, nodes, (*policy.Service).Filter, &v1alpha1.FilterRequest{})
 	if err != nil {
 		return nil, err
-	}
-	response, err := asked.service.Filter(context.Background(), &v1alpha1.FilterRequest{
-		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
-	})
-	if err != nil {
-		return nil, withoutCode(err)
 	}
 	var rejected []Rejected
 	for position, node := range nodes {
@@ -120,14 +116,8 @@ func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) 
 
 // Score are the raw scores, one a node, in the order given. Errors are as of [Filter].
 func Score(source policy.Source, pod *Pod, nodes ...*Node) ([]int32, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_SCORE, pod, nodes)
-	if err != nil {
-		return nil, err
-	}
-	response, err := asked.service.Score(context.Background(), &v1alpha1.ScoreRequest{
-		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
-	})
-	return response.GetScores().GetValues(), withoutCode(err)
+	response, err := call(source, v1alpha1.Verb_VERB_SCORE, pod, nodes, (*policy.Service).Score, &v1alpha1.ScoreRequest{})
+	return response.GetScores().GetValues(), err
 }
 
 // Preempt are the candidates that stay, in the order given. Errors are as of [Filter].
@@ -189,6 +179,26 @@ type asked struct {
 	call    *v1alpha1.Call
 	pod     *v1alpha1.Pod
 	nodes   *v1alpha1.Nodes
+}
+
+// call asks a verb or a hook: it fills the request with what all of them have, with nodes unless it is about the pod alone.
+func call[Q proto.Message, R any](
+	source policy.Source, verb v1alpha1.Verb, pod *Pod, nodes []*Node,
+	method func(*policy.Service, context.Context, Q) (R, error), request Q,
+) (R, error) {
+	asked, err := ask(source, verb, pod, nodes)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	fields := request.ProtoReflect()
+	for name, part := range map[protoreflect.Name]proto.Message{"call": asked.call, "pod": asked.pod, "nodes": asked.nodes} {
+		if field := fields.Descriptor().Fields().ByName(name); field != nil {
+			fields.Set(field, protoreflect.ValueOfMessage(part.ProtoReflect()))
+		}
+	}
+	response, err := method(asked.service, context.Background(), request)
+	return response, withoutCode(err)
 }
 
 // ask does what the gateway does for the declaration of the verb. One that is not declared is asked for all the same.

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from changing import Changing, everything
-from client import Client, Stream, by_table, call, inline, pod, row, status
+from client import Client, call, inline, pod, row, status
 from conftest import Serve
 from grpc import StatusCode
 from servers import serving
@@ -40,9 +40,7 @@ from extender_policy._api.v1alpha1 import (
     info_pb2,
     node_pb2,
     pod_pb2,
-    policy_pb2,
     resources_pb2,
-    table_pb2,
 )
 from extender_policy.testing import NoAnswer, TestNode, TestPod
 
@@ -271,31 +269,6 @@ def test_hooks_may_be_coroutines() -> None:
         assert [list(changed.positions) for changed in client.before_score(of_scores(rows("b", "a"))).nodes] == [[0]]
 
 
-def test_an_exception_fails_only_its_call(serve: Serve) -> None:
-    def changed(node: Node) -> NodeChange | None:
-        if node.name == "raises":
-            raise ValueError("this node is a bug")
-        return None
-
-    client = serve(Changing(of_node=changed))
-    text = "failed (ValueError); see the policy's log"
-    by_node = StatusCode.INTERNAL, f"before_filter_node {text}"
-    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("raises")))) == by_node
-    assert failing(lambda: client.before_score(of_scores(rows("raises")))) == (
-        StatusCode.INTERNAL,
-        f"before_score {text}",
-    )
-    assert client.before_filter_nodes(of_nodes(rows("a"))).result.evaluated == 1
-
-
-def test_a_policy_that_is_not_ready_changes_nothing(serve: Serve) -> None:
-    client = serve(Changing(ready="no data yet"))
-    expected = StatusCode.UNAVAILABLE, "no data yet"
-    assert failing(lambda: client.before_filter(of_pod())) == expected
-    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == expected
-    assert failing(lambda: client.before_score(of_scores(rows("a")))) == expected
-
-
 class Zones(Policy):
     """Reads the pod's app and the nodes' zones."""
 
@@ -336,30 +309,6 @@ def test_a_declaration_is_numbered(serve: Serve) -> None:
         StatusCode.INVALID_ARGUMENT,
         "pod.facts.label_values has 0 values, and 1 keys are declared",
     )
-
-
-def test_hooks_are_answered_from_the_table(serve: Serve) -> None:
-    client = serve(Zones())
-    verb = next(verb for verb in client.get_info().verbs if verb.verb == info_pb2.VERB_BEFORE_FILTER_NODES)
-    placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"]))
-    asked: dict[str, Any] = {"call": call(reads=verb.reads.id), "pod": placed, "nodes": by_table(7, [2, 1])}
-    of_filter, of_score = hooks_pb2.BeforeFilterNodesRequest(**asked), hooks_pb2.BeforeScoreRequest(**asked)
-    for answer in (client.before_filter_nodes(of_filter), client.before_score(of_score)):
-        assert (answer.result.miss, answer.result.evaluated) == (policy_pb2.MISS_TABLE_UNKNOWN, 0)
-        assert not answer.nodes
-    stream = Stream(client)
-    upserts = [
-        table_pb2.TableEntry(
-            id=number, row=node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts(label_values=[f"z{number}"]))
-        )
-        for number, name in ((1, "a"), (2, "b"))
-    ]
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=verb.reads.node)
-    stream.send(table_pb2.SyncNodesRequest(table=7, version=1, view=view, upserts=upserts, complete=True))
-    for answer in (client.before_filter_nodes(of_filter), client.before_score(of_score)):
-        assert answer.result.evaluated == 2
-        assert [dict(change.set_labels) for change in answer.nodes] == [{"b": "z2 web"}, {"a": "z1 web"}]
-    stream.reset()
 
 
 def test_what_is_not_declared_cannot_be_read() -> None:

@@ -100,17 +100,6 @@ def failing(client: Client, path: str, **fields: object) -> tuple[StatusCode, st
     return status(raised.value)
 
 
-def test_the_handshake_announces_paths_and_service(serve: Serve) -> None:
-    answer = serve(Shows()).get_info()
-    assert list(answer.services) == [SERVICE]
-    assert [(path.path, path.description) for path in answer.introspection] == [
-        ("/quotas", "all quotas"),
-        ("/quotas/:namespace", "the quota of a namespace"),
-        ("/quotas/:namespace/pods/:pod", ""),
-        ("/name", "the name of the policy"),
-    ]
-
-
 def test_a_path_is_shown_also_while_the_policy_is_not_ready(serve: Serve) -> None:
     assert serve(Shows()).introspect("/quotas") == '["shop","bank"]'
 
@@ -122,20 +111,6 @@ def test_parameters_and_query_reach_the_function(serve: Serve) -> None:
     parameters = {"namespace": "shop", "pod": "a/b", "other": "x"}
     shown = client.introspect("/quotas/:namespace/pods/:pod", parameters=parameters)
     assert json.loads(shown) == {"namespace": "shop", "pod": "a/b"}
-
-
-@pytest.mark.parametrize("path", ["/unknown", "", "/quotas/shop", "/quotas/:other"])
-def test_a_path_that_is_not_declared_is_not_found(serve: Serve, path: str) -> None:
-    code, text = failing(serve(Shows()), path, parameters={"namespace": "shop", "other": "shop"})
-    assert code == StatusCode.NOT_FOUND
-    assert text == f'this policy does not show the path "{path}"; its GetInfo lists those it shows'
-
-
-@pytest.mark.parametrize("parameters", [{}, {"namespace": "", "pod": ""}, {"other": "x"}])
-def test_a_parameter_that_lacks_is_named(serve: Serve, parameters: dict[str, str]) -> None:
-    code, text = failing(serve(Shows()), "/quotas/:namespace/pods/:pod", parameters=parameters)
-    assert code == StatusCode.INVALID_ARGUMENT
-    assert text.startswith("parameters lacks namespace, pod of /quotas/:namespace/pods/:pod;")
 
 
 def test_the_errors_of_functions_have_their_codes(serve: Serve) -> None:
@@ -237,15 +212,6 @@ class Silent(Policy):
 
     def score(self, pod: Pod, node: Node) -> int:
         return pod.snapshot & 0xFF
-
-
-def test_a_policy_without_paths_does_not_serve_introspection(serve: Serve) -> None:
-    client = serve(Silent())
-    assert SERVICE not in client.get_info().services
-    assert failing(client, "/quotas") == (
-        StatusCode.NOT_FOUND,
-        'this policy does not show the path "/quotas"; its GetInfo lists those it shows',
-    )
 
 
 def test_coroutine_functions_need_the_event_loop() -> None:

@@ -13,16 +13,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 from certificates import Authority
 from client import Client, Stream, call, inline, question, row, status
-from google.protobuf import descriptor_pb2
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2
 
 from extender_policy._api.v1alpha1 import info_pb2, policy_pb2, table_pb2
 from extender_policy._run import _Signals
@@ -110,37 +107,6 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         "--tls-cert", tmp_path / "a.crt", "--tls-key", tmp_path / "a.key", "--tls-client-ca", tmp_path / "ca.crt"
     )
     assert (code, f"{tmp_path}/ca.crt" in err) == (1, True)
-
-
-@pytest.mark.parametrize("kind", [[], ["--loop"]])
-def test_health_and_reflection_are_served(kind: Sequence[str]) -> None:
-    with started(SLOW, *kind) as (_, address), Client(address) as client:
-        for service in ("", "extender.policy.v1alpha1.PolicyService"):
-            assert health(client, service) == health_pb2.HealthCheckResponse.SERVING
-        with pytest.raises(grpc.RpcError) as raised:
-            health(client, "other")
-        assert status(raised.value)[0] is StatusCode.NOT_FOUND
-        for version in ("v1", "v1alpha"):
-            listed = reflected(client, version)
-            for service in ("PolicyService", "NodeTableService", "IntrospectionService", "HookService"):
-                assert f"extender.policy.v1alpha1.{service}" in listed
-
-
-def reflected(client: Client, version: str) -> set[str]:
-    """The services that are listed, and those in the file of the contract."""
-    requests = [
-        reflection_pb2.ServerReflectionRequest(list_services=""),
-        reflection_pb2.ServerReflectionRequest(file_containing_symbol="extender.policy.v1alpha1.PolicyService"),
-    ]
-    method: Any = client.channel.stream_stream(
-        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
-        reflection_pb2.ServerReflectionRequest.SerializeToString,
-        reflection_pb2.ServerReflectionResponse.FromString,
-    )
-    listed, file = method(iter(requests), timeout=20)
-    found = descriptor_pb2.FileDescriptorProto.FromString(file.file_descriptor_response.file_descriptor_proto[0])
-    assert [service.name for service in found.service] == ["PolicyService"]
-    return {service.name for service in listed.list_services_response.service}
 
 
 def binding(name: str, seconds: float) -> policy_pb2.BindRequest:

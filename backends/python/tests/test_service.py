@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import grpc
 import pytest
-from client import Client, by_table, call, inline, pod, question, row, status
+from client import Client, call, inline, pod, question, row, status
 from conftest import Serve
 from grpc import StatusCode
 
@@ -38,7 +38,7 @@ from extender_policy import (
     Verdict,
     configured,
 )
-from extender_policy._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2
+from extender_policy._api.v1alpha1 import node_pb2, pod_pb2, policy_pb2
 
 
 class Scripted(Policy):
@@ -102,21 +102,6 @@ def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
     with pytest.raises(grpc.RpcError) as raised:
         answer()
     return status(raised.value)
-
-
-def test_the_handshake_says_what_was_declared(serve: Serve) -> None:
-    answer = serve(Scripted(Info("p", "1").filters(Verb.per_node()))).get_info()
-    assert (answer.name, answer.version, answer.revision) == ("p", "1", "1")
-    assert (answer.api_version, answer.max_request_bytes) == ("extender.policy.v1alpha1", 64 << 20)
-    assert list(answer.services) == ["extender.policy.v1alpha1.NodeTableService"]
-    (verb,) = answer.verbs
-    assert (verb.verb, verb.node_view, verb.scope) == (
-        info_pb2.VERB_FILTER,
-        info_pb2.NODE_VIEW_FACTS,
-        info_pb2.SCOPE_NODE,
-    )
-    assert not verb.HasField("reads")
-    assert not verb.HasField("score_min")
 
 
 def test_rejections_are_grouped(serve: Serve) -> None:
@@ -269,33 +254,6 @@ def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
     assert (code, text) == (StatusCode.INTERNAL, "bind failed (RuntimeError); see the policy's log")
 
 
-@pytest.mark.parametrize(
-    ("fields", "code", "expected"),
-    [
-        ({"uid": ""}, StatusCode.INVALID_ARGUMENT, "uid is missing; every request has it"),
-        ({"node": ""}, StatusCode.INVALID_ARGUMENT, "node is missing; every request has it"),
-        ({"call": None}, StatusCode.INVALID_ARGUMENT, "call is missing; every request has it"),
-        ({"pod": pod_pb2.Pod()}, StatusCode.INVALID_ARGUMENT, "pod.facts is missing; every request has it"),
-        (
-            {"pod": pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace="another"))},
-            StatusCode.INVALID_ARGUMENT,
-            "pod.facts.namespace is that of another pod than the one to bind",
-        ),
-        ({"call": call(policy_pb2.PURPOSE_UNSPECIFIED)}, StatusCode.INVALID_ARGUMENT, "call.purpose is missing"),
-        (
-            {"call": call(policy_pb2.PURPOSE_SHADOW)},
-            StatusCode.FAILED_PRECONDITION,
-            "this policy has side effects and only answers PURPOSE_DECIDE",
-        ),
-    ],
-)
-def test_bind_is_only_asked_whole_decisions(
-    serve: Serve, fields: dict[str, Any], code: StatusCode, expected: str
-) -> None:
-    client = serve(Scripted())
-    assert failing(lambda: client.bind(binding(**fields))) == (code, expected)
-
-
 def test_an_exception_fails_only_its_call(serve: Serve) -> None:
     client = serve(Scripted())
     request = question(inline([row("raises")]))
@@ -327,17 +285,6 @@ def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
     assert 1000 < len(text.encode()) <= 1024
 
 
-def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
-    client = serve(Scripted(Info("p", "1").binds()))
-    request = question(inline([row("a")]))
-    expected = (
-        StatusCode.UNIMPLEMENTED,
-        ("this policy does not serve Filter; its GetInfo does not list it, declare it with Info.filters"),
-    )
-    assert failing(lambda: client.filter(request)) == expected
-    assert failing(lambda: client.call("Nothing", request, policy_pb2.FilterResponse))[0] is StatusCode.UNIMPLEMENTED
-
-
 def test_side_effects_are_only_for_decisions(serve: Serve) -> None:
     client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
     request = question(inline([row("a")]))
@@ -353,78 +300,11 @@ def test_side_effects_are_only_for_decisions(serve: Serve) -> None:
     assert code is StatusCode.FAILED_PRECONDITION
 
 
-def changed(change: Callable[[policy_pb2.FilterRequest], object]) -> policy_pb2.FilterRequest:
-    request = question(inline([row("a")]))
-    change(request)
-    return request
-
-
-def zeros(request: policy_pb2.FilterRequest) -> None:
-    request.nodes.CopyFrom(by_table(7, [0, 0], rows=[row("a")]))
-
-
-def empty_row(request: policy_pb2.FilterRequest) -> None:
-    request.nodes.CopyFrom(inline([row("a"), node_pb2.NodeRow()]))
-
-
-def no_facts(request: policy_pb2.FilterRequest) -> None:
-    request.nodes.rows.rows[0].ClearField("facts")
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda r: r.ClearField("call"), "call is missing; every request has it"),
-        (lambda r: r.ClearField("pod"), "pod is missing; every request has it"),
-        (lambda r: r.pod.ClearField("facts"), "pod.facts is missing; every request has it"),
-        (lambda r: r.ClearField("nodes"), "nodes is missing; every request has it"),
-        (lambda r: r.call.ClearField("purpose"), "call.purpose is missing"),
-        (lambda r: setattr(r.nodes, "count", 2), "nodes.count is 2 and there are 1 rows; both count the nodes"),
-        (lambda r: setattr(r.nodes, "count", 0), "nodes.count is 0 and there are 1 rows; both count the nodes"),
-        (lambda r: r.nodes.CopyFrom(inline([])), "nodes.count is 0 and there are 0 rows"),
-        (zeros, "nodes.table.ids has 2 zeros and there are 1 rows; each zero stands for a row"),
-        (empty_row, "nodes.rows.rows has an empty entry; each entry has content"),
-        (no_facts, "nodes.rows.rows[0].facts is missing; the node view that this policy declares has it"),
-        (lambda r: setattr(r.nodes.rows.rows[0], "name", ""), "nodes.rows.rows[0].name is missing"),
-        (lambda r: setattr(r.call, "args", b'{"a": 1}'), "this policy takes no args; remove `args`"),
-        (lambda r: setattr(r.call, "args", b"[1]"), "args is not a JSON object; write `args: {name: value}`"),
-        (lambda r: setattr(r.call, "args", b"{" + b" " * (1 << 20) + b"}"), "args has 1048578 bytes; at most 1048576"),
-    ],
-)
-def test_a_request_that_no_gateway_sends_is_named(
-    serve: Serve, change: Callable[[policy_pb2.FilterRequest], object], expected: str
-) -> None:
-    client = serve(Scripted())
-    code, text = failing(lambda: client.filter(changed(change)))
-    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
-
-
 def test_a_placeholder_is_left_to_the_next_policy(serve: Serve) -> None:
     candidates = [policy_pb2.Candidate(placeholder=True)]
     request = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=inline([row("n")]), candidates=candidates)
     (kept,) = serve(Scripted()).preempt(request).kept
     assert (kept.position, list(kept.victims)) == (0, [])
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda r: r.ClearField("candidates"), "nodes.count is 1 and there are 0 candidates; each node has one"),
-        (lambda r: r.candidates.add(), "nodes.count is 1 and there are 2 candidates"),
-        (lambda r: r.candidates[0].ClearField("victims"), "candidates has an empty entry"),
-        (lambda r: r.candidates[0].CopyFrom(policy_pb2.Candidate(pdb_violations=1)), "candidates[0] has no victims"),
-        (lambda r: setattr(r.candidates[0].victims[0], "uid", ""), "candidates[0].victims[0].uid is missing"),
-    ],
-)
-def test_candidates_that_no_gateway_sends_are_named(
-    serve: Serve, change: Callable[[policy_pb2.PreemptRequest], object], expected: str
-) -> None:
-    client = serve(Scripted())
-    candidates = [policy_pb2.Candidate(victims=[victim("a", 1)])]
-    request = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=inline([row("n")]), candidates=candidates)
-    change(request)
-    code, text = failing(lambda: client.preempt(request))
-    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
 
 
 def test_rows_and_pods_that_are_no_messages_are_named(serve: Serve) -> None:
@@ -485,47 +365,6 @@ def test_values_come_by_position(serve: Serve) -> None:
     request = question(inline([rack("r1"), rack("", [0]), rack("")]), placed(), reads=reads_of(client))
     answer = client.filter(request)
     assert [rejection.reason for rejection in answer.rejections] == ["r1 web", "None web", " web"]
-
-
-@pytest.mark.parametrize(
-    ("pod_facts", "node_facts", "expected"),
-    [
-        ({"label_values": ["a", "b"]}, None, "pod.facts.label_values has 2 values, and 1 keys are declared"),
-        (
-            {"label_values": [""], "absent_labels": [1]},
-            None,
-            "pod.facts.absent_labels is not a list of ascending positions below 1",
-        ),
-        (
-            None,
-            {"label_values": ["a"]},
-            "nodes.rows.rows[0].facts.label_values has 1 values, and 2 keys are declared",
-        ),
-        (
-            None,
-            {"label_values": ["", ""], "absent_labels": [1, 0]},
-            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
-        ),
-        (
-            None,
-            {"label_values": ["", ""], "absent_labels": [0, 0]},
-            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
-        ),
-        (
-            None,
-            {"label_values": ["a", "b"], "annotation_values": ["c"]},
-            "nodes.rows.rows[0].facts.annotation_values has 1 values, and 0 keys are declared",
-        ),
-    ],
-)
-def test_values_that_do_not_fit_are_named(
-    serve: Serve, pod_facts: dict[str, Any] | None, node_facts: dict[str, Any] | None, expected: str
-) -> None:
-    client = serve(Racks())
-    given = placed() if pod_facts is None else pod_pb2.Pod(facts=pod_pb2.PodFacts(**pod_facts))
-    node = rack("r1") if node_facts is None else node_pb2.NodeRow(facts=node_pb2.NodeFacts(**node_facts))
-    request = question(inline([node]), given, reads=reads_of(client))
-    assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
 
 
 def test_reading_what_is_not_declared_fails_the_call(serve: Serve) -> None:
@@ -702,33 +541,6 @@ def test_pods_are_counted(serve: Serve) -> None:
         "PodsLike(0..=3) PodsLike(0..=0) 0 PodsLike(7..=7)",
         "PodsLike(0..=0) PodsLike(0..=0) 0 PodsLike(0..=2)",
     ]
-
-
-@pytest.mark.parametrize(
-    ("node", "given", "expected"),
-    [
-        (counted_row("z", counts()), None, "nodes.rows.rows[0].pod_counts has 1 entries, and 2 are declared"),
-        (
-            counted_row("z", counts(("", "b", 1), ("", "a", 1)), counts()),
-            None,
-            "nodes.rows.rows[0] is not a NodeRow: pod_counts[0].counts is not in ascending order of namespace and "
-            "value, each once",
-        ),
-        (
-            None,
-            counted_pod(("b", 1), ("b", 2)),
-            "pod.topology_counts[0].domains is not in ascending order of value, each once",
-        ),
-        (None, pod_pb2.Pod(facts=counted_pod().facts), "pod.topology_counts has 0 entries, and 1 are declared"),
-    ],
-)
-def test_counts_that_do_not_fit_are_named(
-    serve: Serve, node: node_pb2.NodeRow | None, given: pod_pb2.Pod | None, expected: str
-) -> None:
-    client = serve(Counting())
-    nodes = inline([node or counted_row("z", counts(), counts())])
-    request = question(nodes, given or counted_pod(), reads=reads_of(client))
-    assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
 
 
 def test_the_victims_of_a_declaration_are_checked(serve: Serve) -> None:

@@ -62,27 +62,6 @@ def reasons(client: Client, nodes: node_pb2.Nodes, **fields: Any) -> list[str] |
     return [found[position] for position in range(nodes.count)]
 
 
-def test_calls_are_answered_from_the_table(serve: Serve) -> None:
-    client = serve(Names())
-    stream = Stream(client)
-    assert stream.send(message(1, {1: racked("a", "r1"), 2: racked("b", "r2")})) == 1
-    assert reasons(client, by_table(7, [2, 1])) == ["b=r2", "a=r1"]
-    # Rows for zeros, in order.
-    mixed = by_table(7, [0, 1, 0], rows=[racked("x", "r8"), racked("y", "r9")])
-    assert reasons(client, mixed) == ["x=r8", "a=r1", "y=r9"]
-    # Upserts come before removals, and of two with one id the later counts.
-    second = message(5, {1: racked("a", "r5"), 3: racked("c", "r3"), 4: racked("d", "r4")}, removed=[2, 4, 99])
-    second.upserts.add(id=3, row=racked("c", "r7"))
-    assert stream.send(second) == 5
-    assert reasons(client, by_table(7, [1, 3], at_least=5)) == ["a=r5", "c=r7"]
-    assert reasons(client, by_table(7, [1, 2])) == policy_pb2.MISS_TABLE_BEHIND
-    assert reasons(client, by_table(7, [4])) == policy_pb2.MISS_TABLE_BEHIND
-    assert reasons(client, by_table(7, [1], at_least=6)) == policy_pb2.MISS_TABLE_BEHIND
-    assert reasons(client, by_table(8, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
-    stream.end()
-    until(lambda: reasons(client, by_table(7, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
-
-
 def until(condition: Callable[[], bool]) -> None:
     for _ in range(2000):
         if condition():
@@ -104,72 +83,6 @@ def test_a_table_ends_with_its_stream_however_it_ends(serve: Serve) -> None:
     until(lambda: reasons(client, by_table(2, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
 
 
-def no_id(sent: table_pb2.SyncNodesRequest) -> None:
-    sent.upserts[0].id = 0
-
-
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (message(1, table=0), "table is missing; it is a random number, the same in all messages of a stream"),
-        (message(0), "version is 0 and was 0; it grows with each message"),
-        (message(1, view=None), "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME"),
-        (message(1, view=table_pb2.TableView(node_view=9)), "view.node_view is missing or unknown"),  # type: ignore[arg-type]
-        (message(1, {1: node_pb2.NodeRow(name="a")}), "upserts[0].row.facts is missing; the table's view has it"),
-        (message(1, {1: row("")}), "upserts[0].row.name is missing; the table's view has it"),
-        (message(1, {0: row("a")}), "upserts[0].id is missing; every entry has an id of at least 1 and a row"),
-        (
-            table_pb2.SyncNodesRequest(table=7, version=1, view=FACTS, upserts=[table_pb2.TableEntry(id=1)]),
-            "upserts[0].row is missing; every entry has an id of at least 1 and a row",
-        ),
-        (
-            table_pb2.SyncNodesRequest(table=7, version=1, view=FACTS, upserts=[table_pb2.TableEntry()]),
-            "upserts has an empty entry; each entry has content",
-        ),
-        (
-            message(1, view=table_pb2.TableView(node_view=2, reads=info_pb2.NodeReads(parts=[1] * 65))),  # type: ignore[arg-type,list-item]
-            "view.reads has 65 parts; expected at most 64",
-        ),
-        (b"\x0a\x05a", "the message cannot be decoded"),
-    ],
-)
-def test_a_first_message_that_breaks_a_rule_ends_the_stream(
-    serve: Serve, sent: table_pb2.SyncNodesRequest | bytes, expected: str
-) -> None:
-    client = serve(Names())
-    code, text = Stream(client).fail(sent)
-    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
-    assert reasons(client, by_table(7, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (message(2, table=8), "table is 8 and was 7; it is the same in all messages of a stream"),
-        (message(1), "version is 1 and was 1; it grows with each message"),
-        (message(2, complete=True), "complete is set twice; set it in one message of a stream"),
-        (message(2, {5: racked("e", "r5"), 1: node_pb2.NodeRow(name="a")}), "upserts[1].row.facts is missing"),
-    ],
-)
-def test_a_later_message_that_breaks_a_rule_ends_the_stream(
-    serve: Serve, sent: table_pb2.SyncNodesRequest, expected: str
-) -> None:
-    client = serve(Names())
-    stream = Stream(client)
-    stream.send(message(1, {1: racked("a", "r1")}, complete=True))
-    code, text = stream.fail(sent)
-    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
-
-
-def test_a_second_stream_of_a_table_is_a_mistake(serve: Serve) -> None:
-    client = serve(Names())
-    stream = Stream(client)
-    stream.send(message(1, {1: racked("a", "r1")}))
-    code, text = Stream(client).fail(message(1))
-    assert (code, "table 7 already has a stream" in text) == (StatusCode.INVALID_ARGUMENT, True)
-    assert reasons(client, by_table(7, [1])) == ["a=r1"]
-
-
 def test_there_are_at_most_64_tables(serve: Serve) -> None:
     client = serve(Names())
     streams = [Stream(client) for _ in range(64)]
@@ -181,27 +94,6 @@ def test_there_are_at_most_64_tables(serve: Serve) -> None:
     streams[0].reset()
     until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
     assert Stream(client).send(message(1, table=99)) == 1
-
-
-def test_a_table_of_another_view_or_declaration_is_not_held(serve: Serve) -> None:
-    client = serve(Names())
-    names, reads, canonical = Stream(client), Stream(client), Stream(client)
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_NAME)
-    names.send(message(1, {1: node_pb2.NodeRow(name="a")}, table=1, view=view))
-    with pytest.raises(grpc.RpcError) as raised:
-        reasons(client, by_table(1, [1]))
-    assert status(raised.value) == (
-        StatusCode.INVALID_ARGUMENT,
-        "nodes.table is a table of View.NAME, and this policy declares View.FACTS",
-    )
-    # A declaration of nothing is another than none.
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=info_pb2.NodeReads())
-    reads.send(message(1, {1: racked("a", "r")}, table=2, view=view))
-    assert reasons(client, by_table(2, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
-    # More than the view that the verb wants.
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS_AND_RAW, usage=True)
-    canonical.send(message(1, {1: racked("a", "r")}, table=3, view=view))
-    assert reasons(client, by_table(3, [1])) == ["a=r"]
 
 
 def test_rows_of_a_declaration_have_values(serve: Serve) -> None:

@@ -82,7 +82,52 @@ pub(crate) fn info(
 
 /// Refuses a verb that the policy that these args choose does not declare.
 pub(crate) fn served(backend: &Backend, args: &[u8], verb: api::Verb) -> Result<(), CallError> {
-    guarded(|| backend.policy_for(args)?.declaration.called(verb).map(drop))
+    guarded(|| backend.policy_for(args)?.called(verb).map(drop))
+}
+
+/// A response about nodes.
+trait AboutNodes: Default {
+    fn with(self, result: api::Result) -> Self;
+}
+
+macro_rules! about_nodes {
+    ($($response:ident),*) => {$(
+        impl AboutNodes for api::$response {
+            fn with(self, result: api::Result) -> Self {
+                Self { result: Some(result), ..self }
+            }
+        }
+    )*};
+}
+about_nodes!(FilterResponse, ScoreResponse, PreemptResponse, BeforeFilterNodesResponse, BeforeScoreResponse);
+
+/// A call of a verb about nodes.
+struct NodesCall<'a> {
+    backend: &'a Backend,
+    tables: &'a Tables,
+    asked: Asked<'a>,
+    patience: Patience,
+}
+
+impl NodesCall<'_> {
+    /// What the policy answers, or that the nodes cannot be read here.
+    async fn answered<R: AboutNodes>(
+        self,
+        verb: api::Verb,
+        answer: impl AsyncFnOnce(&Prepared, &Terms, &Question<'_>) -> Result<R, CallError>,
+    ) -> Result<R, CallError> {
+        let prepared = self.asked.policy(self.backend, verb)?;
+        let terms = prepared.called(verb)?;
+        self.patience.allows(terms).await;
+        let held = self.asked.hold(terms, self.tables)?;
+        Ok(match Question::read(self.asked, terms, &held)? {
+            Reading::Whole(question) => {
+                let response = answer(&prepared, terms, &question).await?;
+                response.with(done(&prepared, question.count))
+            }
+            Reading::Miss(miss) => R::default().with(missed(&prepared, miss)),
+        })
+    }
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
@@ -93,23 +138,18 @@ pub(crate) async fn filter(
     patience: Patience,
 ) -> Result<api::FilterResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, api::Verb::Filter)?;
-    let terms = prepared.declaration.called(api::Verb::Filter)?;
-    patience.allows(terms).await;
-    let held = asked.hold(terms, tables)?;
-    let question = match Question::read(asked, terms, &held)? {
-        Reading::Whole(question) => question,
-        Reading::Miss(miss) => {
-            return Ok(api::FilterResponse { result: Some(missed(&prepared, miss)), ..Default::default() });
-        }
-    };
-    let verdicts = verdicts(&prepared, terms, &question).await?;
-    let early = prepared.declaration.verb(api::Verb::Score).is_some_and(|score| score.may_come_with(terms));
-    let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
-    let rejections = rejections(&verdicts);
-    let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
-    trace::attribute("extender.nodes.rejected", rejected);
-    Ok(api::FilterResponse { result: Some(done(&prepared, question.count)), rejections, scores })
+    let call = NodesCall { backend, tables, asked, patience };
+    call.answered(api::Verb::Filter, async |prepared, terms, question| {
+        let verdicts = verdicts(prepared, terms, question).await?;
+        let score = prepared.declaration.verb(api::Verb::Score);
+        let early = request.want_scores && score.is_some_and(|score| score.may_come_with(terms));
+        let scores = early.then(|| early_scores(prepared, question)).flatten();
+        let rejections = rejections(&verdicts);
+        let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
+        trace::attribute("extender.nodes.rejected", rejected);
+        Ok(api::FilterResponse { result: None, rejections, scores })
+    })
+    .await
 }
 
 /// How good each of the nodes is.
@@ -120,18 +160,12 @@ pub(crate) async fn score(
     patience: Patience,
 ) -> Result<api::ScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, api::Verb::Score)?;
-    let terms = prepared.declaration.called(api::Verb::Score)?;
-    patience.allows(terms).await;
-    let held = asked.hold(terms, tables)?;
-    let question = match Question::read(asked, terms, &held)? {
-        Reading::Whole(question) => question,
-        Reading::Miss(miss) => {
-            return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
-        }
-    };
-    let scores = scores(&prepared, terms, &question).await?;
-    Ok(api::ScoreResponse { result: Some(done(&prepared, question.count)), scores: Some(scores) })
+    let call = NodesCall { backend, tables, asked, patience };
+    call.answered(api::Verb::Score, async |prepared, terms, question| {
+        let scores = Some(scores(prepared, terms, question).await?);
+        Ok(api::ScoreResponse { result: None, scores })
+    })
+    .await
 }
 
 /// Which pods may be evicted on which of the nodes.
@@ -142,18 +176,12 @@ pub(crate) async fn preempt(
     patience: Patience,
 ) -> Result<api::PreemptResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, api::Verb::Preempt)?;
-    let terms = prepared.declaration.called(api::Verb::Preempt)?;
-    patience.allows(terms).await;
-    let held = asked.hold(terms, tables)?;
-    let question = match Question::read(asked, terms, &held)? {
-        Reading::Whole(question) => question,
-        Reading::Miss(miss) => {
-            return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });
-        }
-    };
-    let kept = evictions(&prepared, terms, &question, &request.candidates).await?;
-    Ok(api::PreemptResponse { result: Some(done(&prepared, question.count)), kept })
+    let call = NodesCall { backend, tables, asked, patience };
+    call.answered(api::Verb::Preempt, async |prepared, terms, question| {
+        let kept = evictions(prepared, terms, question, &request.candidates).await?;
+        Ok(api::PreemptResponse { result: None, kept })
+    })
+    .await
 }
 
 async fn evictions(

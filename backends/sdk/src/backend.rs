@@ -61,6 +61,25 @@ impl Prepared {
         let declaration = Declaration::new(info)?;
         Ok(Arc::new(Self { policy, declaration }))
     }
+
+    /// A verb that is called.
+    pub(crate) fn called(&self, kind: api::Verb) -> Result<&Terms, CallError> {
+        self.declaration.verb(kind).ok_or(CallError::NotServed(method(kind)))
+    }
+}
+
+/// Of the contract's services.
+fn method(kind: api::Verb) -> &'static str {
+    match kind {
+        api::Verb::Unspecified => "",
+        api::Verb::Filter => "Filter",
+        api::Verb::Score => "Score",
+        api::Verb::Preempt => "Preempt",
+        api::Verb::Bind => "Bind",
+        api::Verb::BeforeFilter => "BeforeFilter",
+        api::Verb::BeforeFilterNodes => "BeforeFilterNodes",
+        api::Verb::BeforeScore => "BeforeScore",
+    }
 }
 
 impl<P: Policy> From<P> for Backend {

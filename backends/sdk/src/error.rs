@@ -147,7 +147,7 @@ impl CallError {
             | Self::WrongVictims { .. }
             | Self::Declaration(_)
             | Self::ShowFailed(_)
-            | Self::NotShown(IntrospectError::Failed(_))
+            | Self::NotShown(_)
             | Self::Undeclared(_)
             | Self::Panicked => Code::Internal,
         }

@@ -59,36 +59,24 @@
 //! configures by default, `otlp` for traces, and `reflection` for tools such as grpcurl.
 
 mod answer;
-mod args;
 mod backend;
-mod bind;
-mod candidate;
-mod change;
 mod codec;
 mod controllers;
 mod deadline;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod info;
-mod introspect;
-mod node;
-mod pod;
-mod policy;
-mod reads;
-mod request;
+mod introspection;
 mod run;
 mod serve;
 mod service;
-mod size;
 mod table;
 mod telemetry;
 pub mod testing;
 pub mod trace;
-mod verdict;
-mod wire;
 
-pub use extender_policy_api::v1alpha1::{
+#[doc(no_inline)]
+pub use extender_policy_types::{
     HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
     OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
 };
@@ -96,22 +84,22 @@ pub use extender_policy_api::v1alpha1::{
 /// What [`Policy::introspect`] returns is of this version: `extender_policy_sdk::serde_json::json!`.
 pub use serde_json;
 
-pub(crate) use self::serve::MAX_MESSAGE_BYTES;
 pub use self::{
-    args::{Args, ArgsError},
     backend::{Backend, Replace},
-    bind::{Bind, BindAsk, BindFailed, BoxFuture},
-    candidate::{Candidate, Eviction, Victim},
-    change::{Change, NodeChange, PodChange},
     controllers::{ControllersFailed, ControllersReport, RunControllers},
-    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError, hook::Hook},
-    introspect::{Introspect, IntrospectError},
-    node::{Node, Nodes, PodCount, PodsLike},
-    pod::{Domains, Pod},
-    policy::Policy,
-    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, TlsError, TlsFiles, serve},
     telemetry::{Telemetry, TelemetryError},
-    verdict::{CannotAnswer, NotReady, Preemption, Reason, Refusal, Unanswered, Verdict},
+};
+#[doc(inline)]
+pub use extender_policy_types::{
+    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, CannotAnswer, Change, DeclarationError,
+    Domains, Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart,
+    NodePrefix, Nodes, Normalization, NotReady, Pod, PodChange, PodCount, PodKey, PodPart, PodPrefix, PodsBy,
+    PodsKey, PodsLike, Policy, Preemption, Reads, Reason, Refusal, Scale, TopologyKey, Unanswered, Verb,
+    Verdict, Victim, View,
+};
+use extender_policy_types::{
+    info, node, pod, reads, request,
+    size::{self, MAX_MESSAGE_BYTES},
 };

@@ -44,17 +44,15 @@ use self::{
 #[cfg(not(feature = "tls"))]
 use self::{without_tls as tls, without_tls::NoTls as Tls};
 use crate::{
-    Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
+    Backend, ControllersFailed, ControllersReport, DeclarationError, MAX_MESSAGE_BYTES, Telemetry,
+    TelemetryError,
     backend::Exposed,
     controllers::Beside,
-    introspect::service::IntrospectionService,
+    introspection::IntrospectionService,
     service::{HookService, Service},
     table::{TableService, Tables},
     telemetry::Tracer,
 };
-
-/// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// The most bytes of requests that are arriving or being answered, over all connections: two of the largest. Without it
 /// a few clients that begin large messages and never end them take all memory.

@@ -16,7 +16,6 @@ import {
   type BindResponse,
   type Call,
   type FilterResponse,
-  type KeptCandidate,
   Miss,
   type PreemptResponse,
   Purpose,
@@ -27,6 +26,7 @@ import {
 import { BIND_MESSAGE_BYTES, RULE_BYTES } from './limits.js';
 import { Node } from './node.js';
 import { Pod, podMismatch, topologyMismatch } from './pod.js';
+import type { Policy } from './policy.js';
 import { Access } from './reads/access.js';
 import {
   decode,
@@ -39,7 +39,7 @@ import {
   type TableNodes,
 } from './request.js';
 import type { Row } from './row.js';
-import { BIND, checkSize, GET_INFO, PREEMPT, QUESTION } from './size.js';
+import { BIND, checkSize, GET_INFO, type Shape } from './size.js';
 import { readRow, type Table, type Tables } from './table.js';
 import { cut } from './text.js';
 import { Bind, Eviction, Verdict } from './verdict.js';
@@ -53,6 +53,17 @@ const INLINE = 0;
 const INT32_MIN = -(2 ** 31);
 const INT32_MAX = 2 ** 31 - 1;
 
+/** A response without its result. */
+export type Decision<R> = Omit<R, 'result'>;
+
+/** How requests of a verb are answered. */
+export interface Answering<D> {
+  /** What takes memory in a request. */
+  readonly shape: Shape;
+  readonly none: D;
+  readonly decide: (asked: Asked) => D;
+}
+
 /** Notes an attribute of the call's span. */
 export type Note = (key: string, value: string | number) => void;
 
@@ -65,41 +76,38 @@ export function answerInfo(backend: Backend, message: Buffer): GetInfoResponse {
   return backend.policyFor(request.args).declaration.response;
 }
 
+/** A request that can be answered. */
+export interface Asked {
+  readonly prepared: Prepared;
+  readonly terms: Terms;
+  readonly pod: Pod;
+  readonly nodes: readonly Node[];
+  readonly question: Question;
+  readonly note: Note;
+}
+
+/** The policy, if it can decide now. */
+export function readyPolicy({ policy }: Prepared): Policy {
+  policy.ready();
+  return policy;
+}
+
 /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
-export function answerFilter(backend: Backend, tables: Tables, message: Buffer, note: Note): FilterResponse {
-  const none: Omit<FilterResponse, 'result'> = { rejections: [], scores: undefined };
-  return about({ backend, tables, message, verb: 'Filter', note }, none, (asked) => {
-    const { prepared, pod, nodes, wantScores } = asked;
-    prepared.policy.ready();
-    const verdicts = counted('filterAll', prepared.policy.filterAll(pod, nodes), nodes.length);
-    const rejections = rejectionsOf(verdicts);
-    note(
-      'extender.nodes.rejected',
-      rejections.reduce((sum, { positions }) => sum + positions.length, 0),
-    );
-    const mayScore = wantScores && prepared.declaration.of('Score')?.mayComeWith(asked.terms) === true;
-    return { rejections, scores: mayScore ? earlyScores(asked) : undefined };
-  });
+export function filtered(asked: Asked): Decision<FilterResponse> {
+  const { prepared, pod, nodes, question, note } = asked;
+  const verdicts = counted('filterAll', readyPolicy(prepared).filterAll(pod, nodes), nodes.length);
+  const rejections = rejectionsOf(verdicts);
+  note(
+    'extender.nodes.rejected',
+    rejections.reduce((sum, { positions }) => sum + positions.length, 0),
+  );
+  const mayScore = question.wantScores && prepared.declaration.of('Score')?.mayComeWith(asked.terms) === true;
+  return { rejections, scores: mayScore ? earlyScores(asked) : undefined };
 }
 
 /** How good each of the nodes is. */
-export function answerScore(backend: Backend, tables: Tables, message: Buffer, note: Note): ScoreResponse {
-  const none: Omit<ScoreResponse, 'result'> = { scores: undefined };
-  return about({ backend, tables, message, verb: 'Score', note }, none, (asked) => ({
-    scores: { values: scoresOf(asked) },
-  }));
-}
-
-/** Which pods may be evicted on which of the nodes. */
-export function answerPreempt(
-  backend: Backend,
-  tables: Tables,
-  message: Buffer,
-  note: Note,
-): PreemptResponse {
-  return about({ backend, tables, message, verb: 'Preempt', note }, { kept: [] }, (asked) => ({
-    kept: keptOf(asked),
-  }));
+export function scored(asked: Asked): Decision<ScoreResponse> {
+  return { scores: { values: scoresOf(asked) } };
 }
 
 /** Binds the pod, or declines. */
@@ -119,7 +127,7 @@ export async function answerBind(
   }
   const prepared = policyFor(backend, call, 'Bind', note);
   const terms = termsOf(prepared, 'Bind');
-  checkDecides(call);
+  checkPurpose(call, true);
   const pod = request.pod && checkedPod(request.pod, terms, call.snapshot);
   for (const field of ['namespace', 'name', 'uid', 'node'] as const) {
     if (request[field] === '') {
@@ -130,8 +138,7 @@ export async function answerBind(
     throw CallError.missing('pod.facts');
   }
   checkSamePod(request);
-  prepared.policy.ready();
-  return bindResponse(await prepared.policy.bind(bindAsk(request, pod, signal)));
+  return bindResponse(await readyPolicy(prepared).bind(bindAsk(request, pod, signal)));
 }
 
 /**
@@ -162,63 +169,46 @@ function bindResponse(bind: unknown): BindResponse {
   return { outcome, message: cut(bind.why, BIND_MESSAGE_BYTES) };
 }
 
-/** A request about nodes, and what answers it. */
+/** A request about a pod, as it is asked. */
 export interface Context {
   readonly backend: Backend;
   readonly tables: Tables;
   readonly message: Buffer;
-  readonly verb: QuestionVerb;
   readonly note: Note;
 }
 
-/** A request that can be answered. */
-export interface Asked {
-  readonly prepared: Prepared;
-  readonly terms: Terms;
-  readonly pod: Pod;
-  readonly nodes: readonly Node[];
-  readonly wantScores: boolean;
-  readonly question: Question;
-}
-
-/** What all answers about nodes have in common. `none` is the answer if the nodes cannot be read here. */
-export function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & { result: Result } {
-  const { backend, tables, message, verb, note } = context;
+/** Reads a request, and lets a policy answer it, unless its nodes cannot be read here: then the answer is `none`. */
+export function answerQuestion<D extends object>(
+  verb: QuestionVerb,
+  { backend, tables, message, note }: Context,
+  { shape, none, decide }: Answering<D>,
+): D & { result: Result } {
   admit(backend, message, verb);
   const question = decoding(() => {
-    checkSize(message, verb === 'Preempt' ? PREEMPT : QUESTION);
+    checkSize(message, shape);
     return readQuestion(message, verb);
   });
-  const { call, nodes: given } = question;
+  const { call } = question;
   if (call === undefined) {
     throw CallError.missing('call');
   }
   const prepared = policyFor(backend, call, verb, note);
   const terms = termsOf(prepared, verb);
-  checkPurpose(call, terms);
-  if (given === undefined) {
-    throw CallError.missing('nodes');
-  }
-  const rows = rowsOf(given, terms, tables);
+  checkPurpose(call, terms.hasSideEffects);
+  const rows = verb === 'BeforeFilter' ? [] : rowsOf(question.nodes, terms, tables);
   const pod = podOf(question.pod, terms, call.snapshot);
+  const { revision } = prepared.declaration.response;
   if (typeof rows === 'number') {
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
-    return { ...none, result: resultOf(prepared, 0, rows) };
+    return { ...none, result: { evaluated: 0, miss: rows, revision } };
   }
   const access = new Access(terms.layout?.node);
   const nodes = rows.map((row) => new Node(row, access));
-  const answered = answer({ prepared, terms, pod, nodes, wantScores: question.wantScores, question });
-  note('extender.nodes.evaluated', given.count);
-  return { ...answered, result: resultOf(prepared, given.count) };
-}
-
-/** The beginning of a response. */
-export function resultOf(
-  { declaration }: Prepared,
-  evaluated: number,
-  miss: Miss = Miss.UNSPECIFIED,
-): Result {
-  return { evaluated, miss, revision: declaration.response.revision };
+  const decided = decide({ prepared, terms, pod, nodes, question, note });
+  // The pod is what is evaluated where there are no nodes.
+  const evaluated = Math.max(1, nodes.length);
+  note('extender.nodes.evaluated', evaluated);
+  return { ...decided, result: { evaluated, miss: Miss.UNSPECIFIED, revision } };
 }
 
 const MISS_NAMES: Readonly<Record<number, string>> = {
@@ -228,12 +218,12 @@ const MISS_NAMES: Readonly<Record<number, string>> = {
 };
 
 /** A call of a verb that the policy does not declare is not decoded. */
-export function admit(backend: Backend, message: Buffer, verb: VerbName): void {
+function admit(backend: Backend, message: Buffer, verb: VerbName): void {
   const call = decoding(() => readCall(message));
   termsOf(backend.policyFor(call?.args ?? new Uint8Array()), verb);
 }
 
-export function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
+function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
   const terms = declaration.of(verb);
   if (terms === undefined) {
     throw CallError.notServed(verb);
@@ -242,7 +232,7 @@ export function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
 }
 
 /** The policy for a call, which its trace names. */
-export function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
+function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
   note('extender.call.id', call.id);
   note('extender.backend.name', call.backend);
   const prepared = backend.policyReading(call, verb);
@@ -252,27 +242,18 @@ export function policyFor(backend: Backend, call: Call, verb: VerbName, note: No
   return prepared;
 }
 
-export function checkPurpose(call: Call, { hasSideEffects }: Terms): void {
-  if (call.purpose === Purpose.UNSPECIFIED) {
-    throw CallError.invalid('call.purpose is missing');
-  }
-  if (hasSideEffects) {
-    checkDecides(call);
-  }
-}
-
 /** An unknown purpose of a later version is not a decision either. */
-function checkDecides({ purpose }: Call): void {
+function checkPurpose({ purpose }: Call, onlyDecides: boolean): void {
   if (purpose === Purpose.UNSPECIFIED) {
     throw CallError.invalid('call.purpose is missing');
   }
-  if (purpose !== Purpose.DECIDE) {
+  if (onlyDecides && purpose !== Purpose.DECIDE) {
     throw CallError.precondition('this policy has side effects and only answers PURPOSE_DECIDE');
   }
 }
 
 /** The pod to be placed, which every request about one has. */
-export function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint): Pod {
+function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint): Pod {
   if (message === undefined) {
     throw CallError.missing('pod');
   }
@@ -301,7 +282,11 @@ function checkedPod(message: PodMessage, { layout }: Terms, snapshot: bigint): P
  * The rows in the order of the request, or why they cannot be read here. Whether the request is valid does not depend on
  * which tables exist.
  */
-function rowsOf({ count, form }: NodesRequest, terms: Terms, tables: Tables): readonly Row[] | Miss {
+function rowsOf(nodes: NodesRequest | undefined, terms: Terms, tables: Tables): readonly Row[] | Miss {
+  if (nodes === undefined) {
+    throw CallError.missing('nodes');
+  }
+  const { count, form } = nodes;
   if (form === undefined) {
     return Miss.FORM_UNKNOWN;
   }
@@ -427,8 +412,7 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
 }
 
 function scoresOf({ prepared, pod, nodes }: Asked): number[] {
-  prepared.policy.ready();
-  const values = counted('scoreAll', prepared.policy.scoreAll(pod, nodes), nodes.length);
+  const values = counted('scoreAll', readyPolicy(prepared).scoreAll(pod, nodes), nodes.length);
   for (const [position, value] of values.entries()) {
     if (!Number.isInteger(value) || value < INT32_MIN || value > INT32_MAX) {
       throw CallError.internal(
@@ -451,7 +435,8 @@ function earlyScores(asked: Asked): { values: number[] } | undefined {
   }
 }
 
-function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate[] {
+/** Which pods may be evicted on which of the nodes. */
+export function preempted({ prepared, terms, pod, nodes, question }: Asked): Decision<PreemptResponse> {
   const { candidates: given } = question;
   if (given.length !== nodes.length) {
     throw CallError.invalid(
@@ -465,17 +450,21 @@ function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate
     );
   }
   checkVictims(question, terms);
-  prepared.policy.ready();
   const access = new Access(terms.layout?.pod);
   const candidates = given.flatMap((candidate, position) => {
     const node = nodes[position];
     return node === undefined ? [] : [new Candidate(node, candidate, access)];
   });
-  const evictions = counted('preemptAll', prepared.policy.preemptAll(pod, candidates), candidates.length);
-  return evictions.flatMap((eviction, position) => {
+  const evictions = counted(
+    'preemptAll',
+    readyPolicy(prepared).preemptAll(pod, candidates),
+    candidates.length,
+  );
+  const kept = evictions.flatMap((eviction, position) => {
     const victims = victimsOf(eviction, position, candidates[position]?.victims.length ?? 0);
     return victims === undefined ? [] : [{ position, victims, addedUids: [] }];
   });
+  return { kept };
 }
 
 function checkVictims({ candidates }: Question, { layout }: Terms): void {

@@ -1,6 +1,8 @@
 /** What hooks change about the pod and about nodes. */
 
 import { type Affinity, affinityMessage } from './affinity.js';
+import type { HoldUser as HoldUserMessage } from './gen/extender/policy/v1alpha1/hooks.js';
+import type { Toleration } from './gen/extender/policy/v1alpha1/pod.js';
 import {
   type Amounts,
   type NonZero,
@@ -145,12 +147,6 @@ export interface HoldUser {
   readonly atMost?: Amounts | undefined;
 }
 
-/** The same with all its fields. */
-interface HeldFor {
-  readonly uid: string;
-  readonly atMost: Resources | undefined;
-}
-
 /** What is added to {@link NodeUsage}; undefined where nothing is. */
 export interface UsageAdded {
   readonly requested: Resources | undefined;
@@ -171,7 +167,7 @@ export class NodeChange {
   readonly addTaints: readonly Taint[];
   /** An empty value or effect stands for each. */
   readonly removeTaints: readonly Taint[];
-  readonly holds: readonly { readonly resources: Resources; readonly users: readonly HeldFor[] }[];
+  readonly holds: readonly { readonly resources: Resources; readonly users: readonly HoldUserMessage[] }[];
   readonly reason: string;
 
   constructor(fields: NodeChangeFields) {
@@ -197,22 +193,13 @@ export interface ScoreChanges {
   readonly nodes?: readonly (NodeChange | undefined)[] | undefined;
 }
 
-/** A toleration with all its fields. */
-interface Toleration {
-  readonly key: string;
-  readonly operator: string;
-  readonly value: string;
-  readonly effect: string;
-  readonly tolerationSeconds: bigint | undefined;
-}
-
 function toleration(given: TolerationGiven): Toleration {
   const { key = '', operator = '', value = '', effect = '', tolerationSeconds } = given;
   const seconds = tolerationSeconds === undefined ? undefined : BigInt(tolerationSeconds);
   return { key, operator, value, effect, tolerationSeconds: seconds };
 }
 
-function heldFor(user: string | HoldUser): HeldFor {
+function heldFor(user: string | HoldUser): HoldUserMessage {
   const { uid, atMost } = typeof user === 'string' ? { uid: user } : user;
   return { uid, atMost: atMost && resourcesOf(atMost) };
 }

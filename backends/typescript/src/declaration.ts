@@ -3,9 +3,9 @@
  * rejected by the gateway, and named by policy-conformance.
  */
 
-import { type HookName, isHook, type VerbName } from './declaration/names.js';
+import { isHook, type VerbName } from './declaration/names.js';
 import { DeclarationError } from './errors.js';
-import { type ChangedPart, CHANGED_PARTS, type Hook } from './hook.js';
+import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import {
   NodeView,
@@ -52,6 +52,16 @@ const NORMALIZATION_NUMBERS = {
   max: NormalizationNumber.MAX,
   minMax: NormalizationNumber.MIN_MAX,
 } as const satisfies Record<Normalization, number>;
+
+const VERB_NUMBERS = {
+  Filter: VerbNumber.FILTER,
+  Score: VerbNumber.SCORE,
+  Preempt: VerbNumber.PREEMPT,
+  Bind: VerbNumber.BIND,
+  BeforeFilter: VerbNumber.BEFORE_FILTER,
+  BeforeFilterNodes: VerbNumber.BEFORE_FILTER_NODES,
+  BeforeScore: VerbNumber.BEFORE_SCORE,
+} as const satisfies Record<VerbName, number>;
 
 /** The view with this number in the contract. */
 export function viewOf(number: number): View | undefined {
@@ -136,8 +146,8 @@ export class Terms {
     });
   }
 
-  /** The terms of a hook; the first one has no nodes, so nothing is sent of them. */
-  static ofHook(name: HookName, { fields: { verb, changes } }: Hook): Terms {
+  /** As `name`; of the first hook nothing is sent about nodes, because it has none. */
+  static of(name: VerbName, { verb, changes }: HookFields): Terms {
     return new Terms(name === 'BeforeFilter' ? verb.view('name') : verb, changes);
   }
 }
@@ -159,18 +169,8 @@ export class Declaration {
     if (found.length > 0) {
       throw new DeclarationError(found);
     }
-    const { filter, score, preempt, bind } = info.fields;
-    const verbs: [VerbName, Verb | undefined][] = [
-      ['Filter', filter],
-      ['Score', score?.verb],
-      ['Preempt', preempt],
-      ['Bind', bind],
-    ];
-    const ofVerbs = verbs.flatMap(([name, verb]) =>
-      verb === undefined ? [] : [[name, new Terms(verb)] as const],
-    );
-    const ofHooks = hooksOf(info).map(([name, hook]) => [name, Terms.ofHook(name, hook)] as const);
-    this.terms = new Map<VerbName, Terms>([...ofVerbs, ...ofHooks]);
+    const terms = [...info.fields.served].map(([name, served]) => [name, Terms.of(name, served)] as const);
+    this.terms = new Map(terms);
     // Of two equal paths the first.
     this.shown = new Map(info.fields.shown.toReversed().map((entry) => [entry.path, entry]));
     this.response = response(info, this.terms);
@@ -187,24 +187,13 @@ export class Declaration {
   }
 }
 
-/** The hooks that are declared. */
-function hooksOf({ fields: { beforeFilter, beforeFilterNodes, beforeScore } }: Info): [HookName, Hook][] {
-  const hooks: [HookName, Hook | undefined][] = [
-    ['BeforeFilter', beforeFilter],
-    ['BeforeFilterNodes', beforeFilterNodes],
-    ['BeforeScore', beforeScore],
-  ];
-  return hooks.flatMap(([name, hook]) => (hook === undefined ? [] : [[name, hook]]));
-}
-
 function mistakes(info: Info): string[] {
-  const { filter, score, preempt, bind, shown } = info.fields;
-  const isDeclared = [filter, score, preempt, bind].some((verb) => verb !== undefined);
+  const { served, scale, shown } = info.fields;
   const found = shown.filter(({ show }) => typeof (show as unknown) !== 'function');
-  const bounds = score?.scale.fields.bounds;
+  const bounds = scale?.fields.bounds;
   const isScale = bounds === undefined || [bounds.min, bounds.max].every((bound) => (bound | 0) === bound);
   return [
-    ...(isDeclared || hooksOf(info).length > 0
+    ...(served.size > 0
       ? []
       : [
           'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
@@ -222,22 +211,7 @@ function mistakes(info: Info): string[] {
 }
 
 function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInfoResponse {
-  const verbs: VerbInfo[] = [];
-  const add = (name: VerbName, number: VerbNumber, change: (info: VerbInfo) => VerbInfo): void => {
-    const declared = terms.get(name);
-    if (declared !== undefined) {
-      verbs.push(change(declared.verbInfo(number)));
-    }
-  };
-  add('Filter', VerbNumber.FILTER, (info) => info);
-  add('Score', VerbNumber.SCORE, (info) =>
-    fields.score === undefined ? info : scored(info, fields.score.scale),
-  );
-  add('Preempt', VerbNumber.PREEMPT, (info) => info);
-  add('Bind', VerbNumber.BIND, ({ verb, reads }) => VerbInfo.fromPartial({ verb, reads }));
-  add('BeforeFilter', VerbNumber.BEFORE_FILTER, (info) => ({ ...info, nodeView: NodeView.UNSPECIFIED }));
-  add('BeforeFilterNodes', VerbNumber.BEFORE_FILTER_NODES, (info) => info);
-  add('BeforeScore', VerbNumber.BEFORE_SCORE, (info) => info);
+  const verbs = [...terms].map(([name, declared]) => verbInfo(name, declared, fields.scale));
   // Tables are worth filling only if rows hold more than names.
   const wantsFacts = [...terms.values()].some(({ view }) => view !== 'name');
   const tables = wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [];
@@ -263,9 +237,22 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
   };
 }
 
-function scored(info: VerbInfo, { fields: { bounds, normalization, isReversed } }: Scale): VerbInfo {
+function verbInfo(name: VerbName, terms: Terms, scale: Scale | undefined): VerbInfo {
+  const info = terms.verbInfo(VERB_NUMBERS[name]);
+  switch (name) {
+    case 'Score':
+      return { ...info, ...(scale && scaleInfo(scale)) };
+    case 'Bind':
+      return VerbInfo.fromPartial({ verb: info.verb, reads: info.reads });
+    case 'BeforeFilter':
+      return { ...info, nodeView: NodeView.UNSPECIFIED };
+    default:
+      return info;
+  }
+}
+
+function scaleInfo({ fields: { bounds, normalization, isReversed } }: Scale): Partial<VerbInfo> {
   return {
-    ...info,
     scoreMin: bounds?.min,
     scoreMax: bounds?.max,
     normalization: NORMALIZATION_NUMBERS[normalization],

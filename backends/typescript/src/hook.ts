@@ -27,7 +27,8 @@ export const CHANGED_PARTS = { ...CHANGED_POD_PARTS, ...CHANGED_NODE_PARTS } as 
 /** A part of the pod or of nodes that a hook may change. */
 export type ChangedPart = keyof typeof CHANGED_PARTS;
 
-interface HookFields {
+/** What a {@link Hook} has collected. @internal */
+export interface HookFields {
   readonly changes: readonly ChangedPart[];
   /** How it is called. */
   readonly verb: Verb;
@@ -87,11 +88,6 @@ export class Hook {
    */
   reads(reads: Reads): Hook {
     return this.with({ verb: this.fields.verb.reads(reads) });
-  }
-
-  /** The same without a declaration of what is read. @internal */
-  readingEverything(): Hook {
-    return this.with({ verb: this.fields.verb.readingEverything() });
   }
 
   private with(change: Partial<HookFields>): Hook {

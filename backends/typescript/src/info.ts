@@ -1,6 +1,7 @@
 /** What a policy declares about itself, in one place. */
 
-import type { Hook } from './hook.js';
+import type { VerbName } from './declaration/names.js';
+import type { ChangedPart, Hook, HookFields } from './hook.js';
 import { type IntrospectAsk, type ParameterOf, Shown } from './introspection.js';
 import type { Reads } from './reads.js';
 
@@ -166,13 +167,9 @@ export interface InfoFields {
   readonly version: string;
   readonly revision: string;
   readonly rejectedConfiguration: string;
-  readonly filter: Verb | undefined;
-  readonly score: { readonly verb: Verb; readonly scale: Scale } | undefined;
-  readonly preempt: Verb | undefined;
-  readonly bind: Verb | undefined;
-  readonly beforeFilter: Hook | undefined;
-  readonly beforeFilterNodes: Hook | undefined;
-  readonly beforeScore: Hook | undefined;
+  readonly scale: Scale | undefined;
+  /** Verbs and hooks: a verb changes nothing. */
+  readonly served: ReadonlyMap<VerbName, HookFields>;
   readonly annotations: readonly string[];
   readonly rawPod: boolean;
   readonly nodeTable: boolean;
@@ -207,13 +204,8 @@ export class Info {
       version,
       revision: version,
       rejectedConfiguration: '',
-      filter: undefined,
-      score: undefined,
-      preempt: undefined,
-      bind: undefined,
-      beforeFilter: undefined,
-      beforeFilterNodes: undefined,
-      beforeScore: undefined,
+      scale: undefined,
+      served: new Map(),
       annotations: [],
       rawPod: false,
       nodeTable: true,
@@ -239,12 +231,12 @@ export class Info {
 
   /** The policy rejects nodes. */
   filters(verb: Verb): Info {
-    return this.with({ filter: verb });
+    return this.serving('Filter', verb);
   }
 
   /** The policy scores nodes, on this scale. */
   scores(verb: Verb, scale: Scale): Info {
-    return this.with({ score: { verb, scale } });
+    return this.with({ scale }).serving('Score', verb);
   }
 
   /**
@@ -252,7 +244,7 @@ export class Info {
    * Nodes come with facts only if the gateway watches them; the view `name` is enough for a policy that looks at pods.
    */
   preempts(verb: Verb): Info {
-    return this.with({ preempt: verb });
+    return this.serving('Preempt', verb);
   }
 
   /**
@@ -261,7 +253,7 @@ export class Info {
    */
   binds(reads?: Reads): Info {
     const verb = Verb.perNode().view('name');
-    return this.with({ bind: reads === undefined ? verb : verb.reads(reads) });
+    return this.serving('Bind', reads === undefined ? verb : verb.reads(reads));
   }
 
   /**
@@ -269,12 +261,12 @@ export class Info {
    * nodes. A change holds for this call alone, and kube-scheduler does not see it.
    */
   beforeFilter(hook: Hook): Info {
-    return this.with({ beforeFilter: hook });
+    return this.serving('BeforeFilter', hook.fields.verb, hook.fields.changes);
   }
 
   /** The same for nodes: after {@link beforeFilter} of all backends, with the pod as that has left it. */
   beforeFilterNodes(hook: Hook): Info {
-    return this.with({ beforeFilterNodes: hook });
+    return this.serving('BeforeFilterNodes', hook.fields.verb, hook.fields.changes);
   }
 
   /**
@@ -282,7 +274,7 @@ export class Info {
    * changes before filter.
    */
   beforeScore(hook: Hook): Info {
-    return this.with({ beforeScore: hook });
+    return this.serving('BeforeScore', hook.fields.verb, hook.fields.changes);
   }
 
   /**
@@ -332,16 +324,14 @@ export class Info {
    * verb that has them declares everything else, too. @internal
    */
   readingEverything(): Info {
-    const { filter, score, preempt, bind, beforeFilter, beforeFilterNodes, beforeScore } = this.fields;
-    return this.with({
-      filter: filter?.readingEverything(),
-      score: score && { ...score, verb: score.verb.readingEverything() },
-      preempt: preempt?.readingEverything(),
-      bind: bind?.readingEverything(),
-      beforeFilter: beforeFilter?.readingEverything(),
-      beforeFilterNodes: beforeFilterNodes?.readingEverything(),
-      beforeScore: beforeScore?.readingEverything(),
-    });
+    const served = [...this.fields.served].map(
+      ([name, { verb, changes }]) => [name, { verb: verb.readingEverything(), changes }] as const,
+    );
+    return this.with({ served: new Map(served) });
+  }
+
+  private serving(name: VerbName, verb: Verb, changes: readonly ChangedPart[] = []): Info {
+    return this.with({ served: new Map(this.fields.served).set(name, { verb, changes }) });
   }
 
   private with(change: Partial<InfoFields>): Info {

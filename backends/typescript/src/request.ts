@@ -5,6 +5,7 @@
 
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 
+import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
 import { Call, Candidate } from './gen/extender/policy/v1alpha1/policy.js';
 import { Pod } from './gen/extender/policy/v1alpha1/pod.js';
@@ -34,10 +35,10 @@ export interface TableNodes {
   readonly rows: Buffer[];
 }
 
-/** The methods with a request about a pod and nodes. */
-export type QuestionVerb = 'Filter' | 'Score' | 'Preempt' | 'BeforeFilterNodes' | 'BeforeScore';
+/** The methods with a request about a pod, and mostly nodes. */
+export type QuestionVerb = Exclude<VerbName, 'Bind'>;
 
-/** FilterRequest, ScoreRequest, PreemptRequest, BeforeFilterNodesRequest and BeforeScoreRequest. */
+/** The requests of these methods; that of BeforeFilter has no nodes. */
 export interface Question {
   call: Call | undefined;
   pod: Pod | undefined;
@@ -116,8 +117,10 @@ export function readQuestion(request: Buffer, verb: QuestionVerb): Question {
         pod = joined(pod, fields.slice());
         break;
       case 3:
-        question.nodes ??= { count: 0, form: undefined };
-        readNodes(question.nodes, fields.message());
+        if (verb !== 'BeforeFilter') {
+          question.nodes ??= { count: 0, form: undefined };
+          readNodes(question.nodes, fields.message());
+        }
         break;
       case 4:
         if (verb === 'Filter') {

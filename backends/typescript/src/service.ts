@@ -9,17 +9,16 @@ import {
   status,
 } from '@grpc/grpc-js';
 
-import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from './answer/hooks.js';
-import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore, type Note } from './answer.js';
+import { answer as answerVerb } from './answer/verbs.js';
+import { answerBind, answerInfo, type Note } from './answer.js';
 import type { Backend } from './backend.js';
-import type { VerbName } from './declaration/names.js';
 import { CallError, callError, bugStack } from './errors.js';
 import { HookServiceService } from './gen/extender/policy/v1alpha1/hooks.js';
 import { IntrospectionServiceService } from './gen/extender/policy/v1alpha1/introspection.js';
 import { PolicyServiceService } from './gen/extender/policy/v1alpha1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1alpha1/table.js';
 import { answerIntrospect } from './introspect.js';
-import { decoding, readSync } from './request.js';
+import { decoding, type QuestionVerb, readSync } from './request.js';
 import { checkSize, SYNC_NODES } from './size.js';
 import { Filling, type Tables } from './table.js';
 import { outcome, type Tracer } from './telemetry.js';
@@ -60,28 +59,21 @@ export class Services {
 
   /** Serves them. */
   addTo(server: Server): void {
-    const { backend, tables } = this;
     server.addService(undecoded(PolicyServiceService), {
       getInfo: (call: Unary, answer: sendUnaryData<unknown>) => {
-        this.reply(answer, () => answerInfo(backend, call.request));
+        this.reply(answer, () => answerInfo(this.backend, call.request));
       },
-      filter: this.traced('Filter', (message, note) => answerFilter(backend, tables, message, note)),
-      score: this.traced('Score', (message, note) => answerScore(backend, tables, message, note)),
-      preempt: this.traced('Preempt', (message, note) => answerPreempt(backend, tables, message, note)),
+      filter: this.question('Filter'),
+      score: this.question('Score'),
+      preempt: this.question('Preempt'),
       bind: (call: Unary, answer: sendUnaryData<unknown>) => {
         void this.bind(call, answer);
       },
     });
     server.addService(undecoded(HookServiceService), {
-      beforeFilter: this.traced('BeforeFilter', (message, note) =>
-        answerBeforeFilter(backend, message, note),
-      ),
-      beforeFilterNodes: this.traced('BeforeFilterNodes', (message, note) =>
-        answerBeforeFilterNodes(backend, tables, message, note),
-      ),
-      beforeScore: this.traced('BeforeScore', (message, note) =>
-        answerBeforeScore(backend, tables, message, note),
-      ),
+      beforeFilter: this.question('BeforeFilter'),
+      beforeFilterNodes: this.question('BeforeFilterNodes'),
+      beforeScore: this.question('BeforeScore'),
     });
     server.addService(undecoded(IntrospectionServiceService), {
       introspect: (call: Unary, answer: sendUnaryData<unknown>) => {
@@ -109,13 +101,16 @@ export class Services {
     }
   }
 
-  private traced(verb: VerbName, answerTo: (message: Buffer, note: Note) => unknown) {
-    return (call: Unary, answer: sendUnaryData<unknown>): void => {
+  private question(verb: QuestionVerb) {
+    const { backend, tables } = this;
+    return (call: Unary, reply: sendUnaryData<unknown>): void => {
       const followed = this.tracer.follow(call.metadata, verb);
       const note: Note = (key, value) => {
         followed.note(key, value);
       };
-      const error = followed.run(() => this.reply(answer, () => answerTo(call.request, note)));
+      const error = followed.run(() =>
+        this.reply(reply, () => answerVerb(verb, { backend, tables, message: call.request, note })),
+      );
       const { code, message } = outcome(error);
       followed.end(code, message);
     };

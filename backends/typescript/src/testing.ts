@@ -14,19 +14,14 @@
  * is not ready, it failed.
  */
 
-import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore } from './answer.js';
+import { answerBind, answerInfo } from './answer.js';
+import { answer } from './answer/verbs.js';
 import { Backend } from './backend.js';
-import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from './answer/hooks.js';
 import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { NodeChange, PodChange, type TaintGiven } from './change.js';
 import { callError, testText } from './errors.js';
-import {
-  BeforeFilterNodesRequest,
-  BeforeFilterRequest,
-  BeforeScoreRequest,
-  type NodeChange as NodeChangeMessage,
-} from './gen/extender/policy/v1alpha1/hooks.js';
+import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1alpha1/hooks.js';
 import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import { IntrospectRequest } from './gen/extender/policy/v1alpha1/introspection.js';
 import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
@@ -41,13 +36,12 @@ import {
   BindRequest,
   Call,
   type Candidate as CandidateMessage,
-  FilterRequest,
   PreemptRequest,
   Purpose,
-  ScoreRequest,
 } from './gen/extender/policy/v1alpha1/policy.js';
 import { answerIntrospect } from './introspect.js';
 import type { Policy } from './policy.js';
+import type { QuestionVerb } from './request.js';
 import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
@@ -313,9 +307,7 @@ export function filterInDetail(
   pod: TestPod,
   nodes: readonly TestNode[],
 ): Rejected[] {
-  const from = Backend.of(backend);
-  const message = encoded(FilterRequest, FilterRequest.fromPartial(asked(from, 'Filter', pod, nodes)));
-  const { rejections } = answered(() => answerFilter(from, new Tables(), message, unnoted));
+  const { rejections } = answerTo('Filter', Backend.of(backend), pod, nodes);
   return nodes.flatMap(({ row }, position) => {
     const found = rejections.find(({ positions }) => positions.includes(position));
     return found === undefined ? [] : [{ ...found, node: row.name }].map(withoutPositions);
@@ -328,9 +320,7 @@ function withoutPositions({ node, reason, rule, preemptionMayHelp }: Rejected): 
 
 /** The raw scores, one a node, in the order given. */
 export function score(backend: Policy | Backend, pod: TestPod, nodes: readonly TestNode[]): number[] {
-  const from = Backend.of(backend);
-  const message = encoded(ScoreRequest, ScoreRequest.fromPartial(asked(from, 'Score', pod, nodes)));
-  return answered(() => answerScore(from, new Tables(), message, unnoted)).scores?.values ?? [];
+  return answerTo('Score', Backend.of(backend), pod, nodes).scores?.values ?? [];
 }
 
 /** The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there. */
@@ -342,20 +332,15 @@ export function preempt(
   const from = Backend.of(backend);
   const nodes = candidates.map(({ node }) => node);
   const sent = termsOf(from, 'Preempt')?.layout?.pod;
-  const request = PreemptRequest.fromPartial({
-    ...asked(from, 'Preempt', pod, nodes),
-    candidates: candidates.map(({ candidate }) => ({
-      ...candidate,
-      placeholder: candidate.victims.length === 0,
-      victims: candidate.victims.map((victim) => ({
-        ...victim,
-        pod: victim.pod && sentVictim(victim.pod, sent),
-      })),
+  const given = candidates.map(({ candidate }) => ({
+    ...candidate,
+    placeholder: candidate.victims.length === 0,
+    victims: candidate.victims.map((victim) => ({
+      ...victim,
+      pod: victim.pod && sentVictim(victim.pod, sent),
     })),
-  });
-  const { kept } = answered(() =>
-    answerPreempt(from, new Tables(), encoded(PreemptRequest, request), unnoted),
-  );
+  }));
+  const { kept } = answerTo('Preempt', from, pod, nodes, given);
   return candidates.flatMap(({ node, candidate }, position) => {
     const stays = kept.find((found) => found.position === position);
     const uids = (stays?.victims ?? []).map((victim) => candidate.victims[victim]?.uid ?? '');
@@ -372,13 +357,12 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   const request = BindRequest.fromPartial({ call, namespace, name, uid, node, pod: sent });
   const { signal } = new AbortController();
   try {
-    const answer = await answerBind(from, encoded(BindRequest, request), { signal, note: unnoted });
-    if (answer.outcome === BindOutcome.BOUND) {
+    const asked = { signal, note: unnoted };
+    const { outcome, message } = await answerBind(from, encoded(BindRequest, request), asked);
+    if (outcome === BindOutcome.BOUND) {
       return Bind.bound;
     }
-    return answer.outcome === BindOutcome.NOT_BOUND
-      ? Bind.notBound(answer.message)
-      : Bind.declined(answer.message);
+    return outcome === BindOutcome.NOT_BOUND ? Bind.notBound(message) : Bind.declined(message);
   } catch (error) {
     throw asCallError(error);
   }
@@ -386,10 +370,7 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
 
 /** What the hook changes about the pod; undefined if nothing. */
 export function beforeFilter(backend: Policy | Backend, pod: TestPod): PodChange | undefined {
-  const from = Backend.of(backend);
-  const { call, pod: sent } = asked(from, 'BeforeFilter', pod, []);
-  const message = encoded(BeforeFilterRequest, BeforeFilterRequest.fromPartial({ call, pod: sent }));
-  const { pod: change } = answered(() => answerBeforeFilter(from, message, unnoted));
+  const { pod: change } = answerTo('BeforeFilter', Backend.of(backend), pod, []);
   return change && new PodChange(change);
 }
 
@@ -399,11 +380,7 @@ export function beforeFilterNodes(
   pod: TestPod,
   nodes: readonly TestNode[],
 ): [node: string, change: NodeChange][] {
-  const from = Backend.of(backend);
-  const request = BeforeFilterNodesRequest.fromPartial(asked(from, 'BeforeFilterNodes', pod, nodes));
-  const message = encoded(BeforeFilterNodesRequest, request);
-  const answer = answered(() => answerBeforeFilterNodes(from, new Tables(), message, unnoted));
-  return changedNodes(nodes, answer.nodes);
+  return changedNodes(nodes, answerTo('BeforeFilterNodes', Backend.of(backend), pod, nodes).nodes);
 }
 
 /** What a hook before score changes. */
@@ -420,11 +397,8 @@ export function beforeScore(
   pod: TestPod,
   nodes: readonly TestNode[],
 ): BeforeScore {
-  const from = Backend.of(backend);
-  const request = BeforeScoreRequest.fromPartial(asked(from, 'BeforeScore', pod, nodes));
-  const message = encoded(BeforeScoreRequest, request);
-  const answer = answered(() => answerBeforeScore(from, new Tables(), message, unnoted));
-  return { pod: answer.pod && new PodChange(answer.pod), nodes: changedNodes(nodes, answer.nodes) };
+  const changes = answerTo('BeforeScore', Backend.of(backend), pod, nodes);
+  return { pod: changes.pod && new PodChange(changes.pod), nodes: changedNodes(nodes, changes.nodes) };
 }
 
 function changedNodes(
@@ -468,6 +442,19 @@ export async function introspect(
   } catch (error) {
     throw asCallError(error);
   }
+}
+
+/** The answer to a request, encoded as that of Preempt: those of the others have its first fields. */
+function answerTo<Verb extends QuestionVerb>(
+  verb: Verb,
+  backend: Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+  candidates: CandidateMessage[] = [],
+) {
+  const request = PreemptRequest.fromPartial({ ...asked(backend, verb, pod, nodes), candidates });
+  const message = encoded(PreemptRequest, request);
+  return answered(() => answer(verb, { backend, tables: new Tables(), message, note: unnoted }));
 }
 
 /** The common fields of all verbs and hooks, for a decision, as the gateway sends them for the declaration of the verb. */

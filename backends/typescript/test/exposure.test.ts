@@ -6,11 +6,8 @@ import { connect as connectHttp2, createServer } from 'node:http2';
 import { connect, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
-import { compressionAlgorithms, ChannelCredentials } from '@grpc/grpc-js';
-
 import { follow, mostConnections, Progress, type CountedStream } from '../src/connections.js';
-import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
-import { PolicyServiceClient } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { GetInfoRequest } from '../src/gen/extender/policy/v1alpha1/info.js';
 import { Backend, Bind, ExposedError, Info, Policy, args, Verb, Verdict } from '../src/index.js';
 import { command } from '../src/run.js';
 import { listen, type ServeOptions } from '../src/serve.js';
@@ -62,18 +59,6 @@ test('strangers get no policy that binds', async () => {
   );
   const info = failure(ask(backend.policy, backend.policy.getInfo.bind(backend.policy), request()));
   assert.match(await info, /^FAILED_PRECONDITION: 0\.0\.0\.0:0 is reached/);
-});
-
-test('compressed messages are refused', async () => {
-  const { listening, policy } = await served(new Filters());
-  const client = new PolicyServiceClient(listening.address, ChannelCredentials.createInsecure(), {
-    'grpc.default_compression_algorithm': compressionAlgorithms.gzip,
-  });
-  const refused = await failure(ask(client, client.getInfo.bind(client), request()));
-  client.close();
-  assert.match(refused, /^UNIMPLEMENTED: .*gzip \(this backend reads no compressed messages\)/);
-  const info = await ask<GetInfoRequest, GetInfoResponse>(policy, policy.getInfo.bind(policy), request());
-  assert.equal(info.name, 'filters');
 });
 
 test('a connection that does not begin is closed, and the next one is served', async () => {

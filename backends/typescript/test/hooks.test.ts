@@ -11,7 +11,6 @@ import {
   BeforeScoreRequest,
   type BeforeScoreResponse,
 } from '../src/gen/extender/policy/v1alpha1/hooks.js';
-import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
 import { Miss } from '../src/gen/extender/policy/v1alpha1/policy.js';
 import {
   Hook,
@@ -26,7 +25,7 @@ import {
   type ScoreChanges,
   Verb,
 } from '../src/index.js';
-import { ask, call, failure, getInfo, inline, named, row, served, Sync, type Served } from './support.js';
+import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
 
 type Given<T extends { fromPartial(given: never): unknown }> = Parameters<T['fromPartial']>[0];
 
@@ -279,66 +278,6 @@ test('pod and nodes are changed before score', async () => {
   );
 });
 
-/** A request that is already encoded. */
-function encoded({ hooks }: Served, request: Buffer): Promise<unknown> {
-  const path = '/extender.policy.v1alpha1.HookService/BeforeFilter';
-  return new Promise((resolve, reject) => {
-    const plain = (bytes: Buffer): Buffer => bytes;
-    hooks.makeUnaryRequest(path, plain, plain, request, (error, answer) => {
-      if (error === null) {
-        resolve(answer);
-      } else {
-        reject(error);
-      }
-    });
-  });
-}
-
-test('a request that cannot be decoded, or would take much more memory than its bytes, is refused', async () => {
-  const malformed = Buffer.from([0x12, 0x02, 0xff, 0xff]);
-  assert.match(
-    await failure(encoded(await served(new Hooked()), malformed)),
-    /^INVALID_ARGUMENT: the message cannot be decoded: /,
-  );
-  // Volumes without a name.
-  const volumes = Array.from({ length: 3_000_000 }, () => ({ name: '', claim: '' }));
-  const large = Buffer.from(
-    BeforeFilterRequest.encode(
-      BeforeFilterRequest.fromPartial({ call: call(), pod: { facts: { volumes } } }),
-    ).finish(),
-  );
-  assert.match(
-    await failure(encoded(await served(new Hooked()), large)),
-    /^RESOURCE_EXHAUSTED: the message has \d+ bytes and would take more than \d+ decoded/,
-  );
-  const none = await served(new Hooked(new Info('p', '1').filters(Verb.perNode())));
-  assert.match(await failure(encoded(none, malformed)), /^UNIMPLEMENTED: /);
-});
-
-test('nodes that cannot be read are a miss, and those of a table are found', async () => {
-  const backend = await served(new Hooked());
-  const missed = async (nodes: Given<typeof BeforeScoreRequest>['nodes']): Promise<unknown[]> => {
-    const request = { call: call(), pod: podOf('change'), ...(nodes && { nodes }) };
-    const [filtered, scored] = [
-      await beforeFilterNodes(backend, request),
-      await beforeScore(backend, request),
-    ];
-    assert.deepEqual([filtered.nodes, scored.nodes, scored.pod], [[], [], undefined]);
-    assert.deepEqual([filtered.result?.evaluated, scored.result?.evaluated], [0, 0]);
-    return [filtered.result?.miss, scored.result?.miss];
-  };
-  assert.deepEqual(await missed({ count: 3 }), [Miss.FORM_UNKNOWN, Miss.FORM_UNKNOWN]);
-  assert.deepEqual(await missed(named(5n, 1n, [1])), [Miss.TABLE_UNKNOWN, Miss.TABLE_UNKNOWN]);
-  const sync = new Sync(backend);
-  const upserts = [{ id: 1, row: row('a', { do: 'one' }) }];
-  await sync.send({ table: 5n, version: 1n, view: { nodeView: NodeView.FACTS }, upserts, complete: true });
-  assert.deepEqual(await missed(named(5n, 2n, [1])), [Miss.TABLE_BEHIND, Miss.TABLE_BEHIND]);
-  const nodes = named(5n, 1n, [0, 1], [row('b')]);
-  const answer = await beforeFilterNodes(backend, { call: call(), pod, nodes });
-  assert.deepEqual([answer.result, answer.nodes[0]?.positions], [evaluated(2), [1]]);
-  sync.finish();
-});
-
 test('what is read must be declared, and be what the call was made for', async () => {
   const reads = new Reads();
   reads.podLabel('app');
@@ -374,30 +313,6 @@ test('what is read must be declared, and be what the call was made for', async (
       await failure(asked(backend, request(reads.id, {}))),
       'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
     );
-  }
-});
-
-test('a policy that is not ready, or fails, fails the call alone', async () => {
-  const backend = await served(new Hooked());
-  const asked = (what: string): Promise<string> =>
-    failure(beforeFilter(backend, { call: call(), pod: podOf(what) }));
-  assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
-  assert.equal(backend.log.length, 0);
-  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
-  assert.match(
-    backend.log[0] ?? '',
-    /the policy failed \(Error\); see the policy's log; .*\nError: as asked\n.*at Hooked\.beforeFilter/,
-  );
-  assert.equal(await asked('change'), 'OK');
-  class Unready extends Hooked {
-    override ready(): void {
-      throw new NotReady('no data');
-    }
-  }
-  const unready = await served(new Unready());
-  const request = { call: call(), pod, nodes: doing('') };
-  for (const hook of [beforeFilter, beforeFilterNodes, beforeScore]) {
-    assert.equal(await failure(hook(unready, request)), 'UNAVAILABLE: no data');
   }
 });
 

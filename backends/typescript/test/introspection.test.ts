@@ -25,9 +25,8 @@ import {
   Verdict,
 } from '../src/index.js';
 import { filter, introspect, score, TestNode, TestPod } from '../src/testing.js';
-import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
+import { ask, call, failure, inline, row, served, type Served } from './support.js';
 
-const SERVICE = 'extender.policy.v1alpha1.IntrospectionService';
 const FOUR_MIB = 4 << 20;
 
 type Show = (ask: IntrospectAsk) => unknown;
@@ -89,15 +88,6 @@ function texts(given: Readonly<Record<string, string>>): Map<string, string> {
   return new Map(Object.entries(given));
 }
 
-test('the handshake announces paths and service', async () => {
-  const info = await getInfo(await served(new Shows()));
-  assert.deepEqual(info.services, [SERVICE]);
-  assert.deepEqual(info.introspection.slice(0, 2), [
-    { path: '/quotas', description: 'all quotas' },
-    { path: '/quotas/:namespace', description: 'the quota of a namespace' },
-  ]);
-});
-
 test('a path is shown, also while the policy is not ready', async () => {
   assert.equal(await shown(await served(new Shows()), '/quotas'), '["shop","bank"]');
 });
@@ -116,26 +106,6 @@ test('parameters and query reach the function', async () => {
   );
   const more = { parameters: texts({ a: '1', b: '2', other: '3' }) };
   assert.equal(await shown(backend, '/parameters/:a/:b', more), '{"a":"1","b":"2"}');
-});
-
-test('a path that is not declared is not found', async () => {
-  const backend = await served(new Shows());
-  for (const path of ['/unknown', '', '/quotas/shop', '/quotas/:other']) {
-    assert.equal(
-      await failure(shown(backend, path, { parameters: texts({ namespace: 'shop', other: 'shop' }) })),
-      `NOT_FOUND: this policy does not show the path "${path}"; its GetInfo lists those it shows`,
-    );
-  }
-});
-
-test('a parameter that lacks is named', async () => {
-  const backend = await served(new Shows());
-  for (const parameters of [{}, { namespace: '', pod: '' }, { other: 'x' }]) {
-    assert.equal(
-      await failure(shown(backend, '/quotas/:namespace/pods/:pod', { parameters: texts(parameters) })),
-      'INVALID_ARGUMENT: parameters lacks namespace, pod of /quotas/:namespace/pods/:pod; each parameter of a path has a value',
-    );
-  }
 });
 
 test('the errors of functions have their codes', async () => {
@@ -310,15 +280,6 @@ class Silent extends Policy {
     return Number(snapshot) + name.length;
   }
 }
-
-test('a policy without paths does not serve introspection', async () => {
-  const backend = await served(new Silent());
-  assert.ok(!(await getInfo(backend)).services.includes(SERVICE));
-  assert.equal(
-    await failure(shown(backend, '/quotas')),
-    'NOT_FOUND: this policy does not show the path "/quotas"; its GetInfo lists those it shows',
-  );
-});
 
 function declared(...paths: string[]): Info {
   const info = new Info('p', '1').filters(Verb.perNode());

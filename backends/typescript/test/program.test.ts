@@ -228,36 +228,6 @@ test('health is served for the process and the service, and watches end with it'
   client.close();
 });
 
-test('reflection lists the services and describes them', async () => {
-  const at = await address(started(example('no-arm')));
-  for (const version of ['v1', 'v1alpha']) {
-    const definition = fileURLToPath(import.meta.resolve('@grpc/reflection')).replace(
-      /build\/.*/,
-      `build/proto/grpc/reflection/${version}/reflection.proto`,
-    );
-    const client = clientOf(definition, `grpc.reflection.${version}.ServerReflection`, at) as Client & {
-      ServerReflectionInfo: () => NodeJS.ReadWriteStream & { write: (request: object) => void };
-    };
-    const stream = client.ServerReflectionInfo();
-    const answers: {
-      listServicesResponse?: { service: { name: string }[] };
-      fileDescriptorResponse?: object;
-    }[] = [];
-    stream.on('data', (answer: object) => answers.push(answer)).on('error', () => undefined);
-    stream.write({ listServices: '' });
-    stream.write({ fileContainingSymbol: 'extender.policy.v1alpha1.PolicyService' });
-    await until('both are answered', () => answers.length === 2);
-    const names = answers[0]?.listServicesResponse?.service.map(({ name }) => name) ?? [];
-    for (const name of ['PolicyService', 'NodeTableService', 'IntrospectionService', 'HookService']) {
-      assert.ok(names.includes(`extender.policy.v1alpha1.${name}`), names.join());
-    }
-    assert.ok(names.includes('grpc.health.v1.Health'), names.join());
-    assert.ok(answers[1]?.fileDescriptorResponse !== undefined);
-    stream.end();
-    client.close();
-  }
-});
-
 test('streams have a window of a mebibyte', async () => {
   const at = await address(started(example('no-arm')));
   const session = connect(`http://${at}`);

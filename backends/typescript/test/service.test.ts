@@ -124,41 +124,6 @@ test('scores that cannot be given leave the verdicts', async () => {
   );
 });
 
-test('an invalid request is refused with the field', async () => {
-  const backend = await served(new Obedient(everything));
-  const nodes = inline([row('a')]);
-  const cases: [Given<typeof FilterRequest>, string][] = [
-    [{ pod, nodes }, 'call is missing; every request has it'],
-    [{ call: { ...call(), purpose: Purpose.UNSPECIFIED }, pod, nodes }, 'call.purpose is missing'],
-    [{ call: call(), nodes }, 'pod is missing; every request has it'],
-    [{ call: call(), pod: {}, nodes }, 'pod.facts is missing; every request has it'],
-    [{ call: call(), pod }, 'nodes is missing; every request has it'],
-    [
-      { call: call(), pod, nodes: { ...nodes, count: 2 } },
-      'nodes.count is 2 and there are 1 rows; both count the nodes of the request, at least 1',
-    ],
-    [
-      { call: call(), pod, nodes: inline([row('a'), { ...row('b'), facts: undefined }]) },
-      'nodes.rows.rows[1].facts is missing; the node view that this policy declares has it',
-    ],
-    [
-      { call: call(), pod, nodes: inline([{ ...row(''), facts: row('').facts }]) },
-      'nodes.rows.rows[0].name is missing; the node view that this policy declares has it',
-    ],
-    [
-      { call: { ...call(), args: Buffer.from('[]') }, pod, nodes },
-      'args is not a JSON object; write `args: {name: value}`',
-    ],
-    [
-      { call: { ...call(), args: Buffer.from('{"a":1}') }, pod, nodes },
-      'this policy takes no args; remove `args` from its entry in the configuration',
-    ],
-  ];
-  for (const [request, expected] of cases) {
-    assert.equal(await failure(filter(backend, request)), `INVALID_ARGUMENT: ${expected}`);
-  }
-});
-
 test('preempt has a candidate with victims for each node', async () => {
   const backend = await served(new Obedient(everything));
   const nodes = inline([{ ...row('a'), facts: undefined }]);
@@ -240,14 +205,6 @@ test('a wrong number of answers is a failure', async () => {
   ]);
 });
 
-test('a verb that is not declared is not implemented', async () => {
-  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode())));
-  assert.equal(
-    await failure(score(backend, { call: call(), pod, nodes: inline([row('a')]) })),
-    'UNIMPLEMENTED: this policy does not serve Score; its GetInfo does not list it',
-  );
-});
-
 test('a policy with side effects only decides', async () => {
   const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().sideEffects())));
   const asked = (purpose: Purpose): Promise<string> =>
@@ -271,28 +228,6 @@ test('a read that is not declared fails the call', async () => {
   assert.match(
     await failure(filter(backend, { call: call(reads.id + 1), pod: { facts: {} }, nodes })),
     /^FAILED_PRECONDITION: call\.reads is \d+, and this policy now declares reads with the id \d+; repeat the handshake$/,
-  );
-});
-
-test('values of declared keys must be as many as the keys', async () => {
-  const reads = new Reads();
-  reads.nodeLabel('do');
-  reads.podLabel('app');
-  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().reads(reads))));
-  const asked = (facts: object, podFacts: object = { labelValues: ['x'] }): Promise<string> => {
-    const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows: [{ facts }] } } };
-    return failure(filter(backend, { call: call(reads.id), pod: { facts: podFacts }, nodes }));
-  };
-  assert.equal(await asked({ labelValues: [''], absentLabels: [0] }), 'OK');
-  const begin = 'INVALID_ARGUMENT: nodes.rows.rows[0].facts.';
-  assert.equal(await asked({}), `${begin}label_values has 0 values, and 1 keys are declared`);
-  assert.equal(
-    await asked({ labelValues: [''], absentLabels: [1] }),
-    `${begin}absent_labels is not a list of ascending positions below 1`,
-  );
-  assert.equal(
-    await asked({ labelValues: ['x'] }, {}),
-    'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
   );
 });
 
@@ -400,17 +335,6 @@ test('the handshake repeats what the policy declares', async () => {
       [3, 1],
     ],
   );
-});
-
-test('a request of 60 MiB is answered, and a larger one than 64 MiB is refused', async () => {
-  const backend = await served(new Obedient(everything));
-  const request = (bytes: number): Given<typeof FilterRequest> => ({
-    call: call(),
-    pod,
-    nodes: inline([{ ...row('a', { do: 'x' }), rawJson: Buffer.alloc(bytes) }]),
-  });
-  assert.equal((await filter(backend, request(60 << 20))).rejections.length, 1);
-  assert.match(await failure(filter(backend, request(64 << 20))), /^RESOURCE_EXHAUSTED/);
 });
 
 export type { PolicyServiceClient };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
-import { Info, type Node, NotReady, type Pod, Policy, Reads, Verb, Verdict } from '../src/index.js';
+import { Info, type Node, NotReady, type Pod, Policy, Verb, Verdict } from '../src/index.js';
 import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
 import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
 import { type FilterResponse, FilterRequest, Miss } from '../src/gen/extender/policy/v1alpha1/policy.js';
@@ -48,32 +48,6 @@ async function reasons(backend: Served, nodes: ReturnType<typeof named>, reads =
   return found.toSorted((a, b) => a.at - b.at).map(({ reason }) => reason);
 }
 
-test('calls name nodes of a table, and rows that it does not have yet', async () => {
-  const backend = await served(new Names());
-  const sync = new Sync(backend);
-  const upserts = [
-    { id: 1, row: row('a', { zone: 'x' }) },
-    { id: 2, row: row('b', { zone: 'y' }) },
-  ];
-  assert.equal(await sync.send({ table: 5n, version: 3n, view: facts, upserts, complete: true }), 3n);
-  assert.deepEqual(await reasons(backend, named(5n, 3n, [2, 1, 2])), ['b y', 'a x', 'b y']);
-  assert.deepEqual(await reasons(backend, named(5n, 3n, [0, 1, 0], [row('c'), row('d')])), [
-    'c -',
-    'a x',
-    'd -',
-  ]);
-  assert.equal(await reasons(backend, named(6n, 1n, [1])), Miss.TABLE_UNKNOWN);
-  assert.equal(await reasons(backend, named(5n, 4n, [1])), Miss.TABLE_BEHIND);
-  assert.equal(await reasons(backend, named(5n, 3n, [3])), Miss.TABLE_BEHIND);
-  const changed = [{ id: 3, row: row('a', { zone: 'z' }) }];
-  assert.equal(await sync.send({ table: 5n, version: 4n, upserts: changed, removed: [1, 9] }), 4n);
-  assert.deepEqual(await reasons(backend, named(5n, 4n, [3, 2])), ['a z', 'b y']);
-  assert.equal(await reasons(backend, named(5n, 3n, [1])), Miss.TABLE_BEHIND);
-  const wrong = 'nodes.table.ids has 1 zeros and there are 0 rows; each zero stands for a row';
-  assert.equal(await failure(filtered(backend, named(5n, 4n, [0]))), `INVALID_ARGUMENT: ${wrong}`);
-  assert.equal(await failure(filtered(backend, named(99n, 4n, [0]))), `INVALID_ARGUMENT: ${wrong}`);
-});
-
 test('a table ends with its stream, however that ends', async () => {
   const backend = await served(new Names());
   for (const end of ['finish', 'cancel'] as const) {
@@ -88,95 +62,6 @@ test('a table ends with its stream, however that ends', async () => {
       await setTimeout(5);
     }
   }
-});
-
-test('a message that breaks a rule ends the stream, and nothing of it is seen', async () => {
-  const backend = await served(new Names());
-  const first = { table: 5n, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }], complete: true };
-  const next = { table: 5n, version: 2n };
-  const cases: [Parameters<Sync['send']>[0][], string][] = [
-    [
-      [{ ...first, table: 0n }],
-      'table is missing; it is a random number, the same in all messages of a stream',
-    ],
-    [
-      [{ ...first, view: { nodeView: 9 as NodeView } }],
-      'view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or NODE_VIEW_FACTS_AND_RAW',
-    ],
-    [[first, { ...next, table: 6n }], 'table is 6 and was 5; it is the same in all messages of a stream'],
-    [[first, { ...next, version: 1n }], 'version is 1 and was 1; it grows with each message'],
-    [[first, { ...next, complete: true }], 'complete is set twice; set it in one message of a stream'],
-    [
-      [first, { ...next, upserts: [{ id: 2, row: row('b') }, { row: row('c') }] }],
-      'upserts[1].id is missing; every entry has an id of at least 1 and a row',
-    ],
-    [
-      [first, { ...next, upserts: [{ id: 2 }] }],
-      'upserts[0].row is missing; every entry has an id of at least 1 and a row',
-    ],
-    [
-      [first, { ...next, upserts: [{ id: 2, row: NodeRow.fromPartial({ name: 'b' }) }] }],
-      "upserts[0].row.facts is missing; the table's view has it",
-    ],
-    [
-      [first, { ...next, upserts: [{ id: 2, row: NodeRow.fromPartial({ ...row('b'), podCounts: [{}] }) }] }],
-      'upserts[0].row.pod_counts has 1 entries, and 0 are declared',
-    ],
-  ];
-  for (const [messages, expected] of cases) {
-    const sync = new Sync(backend);
-    const last = messages.length - 1;
-    for (const message of messages.slice(0, last)) {
-      await sync.send(message);
-    }
-    assert.equal(await failure(sync.send(messages[last] ?? {})), `INVALID_ARGUMENT: ${expected}`);
-    assert.equal(await reasons(backend, named(5n, 1n, [1])), Miss.TABLE_UNKNOWN);
-  }
-  const [one, two] = [new Sync(backend), new Sync(backend)];
-  await one.send(first);
-  assert.equal(
-    await failure(two.send(first)),
-    'INVALID_ARGUMENT: table 5 already has a stream; table numbers must be random',
-  );
-  assert.deepEqual(await reasons(backend, named(5n, 1n, [1])), ['a -']);
-});
-
-test('a table with other reads is not held, and one with a smaller view is refused', async () => {
-  const reads = new Reads().node('name');
-  reads.nodeLabel('zone');
-  const backend = await served(new Names(Verb.perNode().reads(reads)));
-  const own = { parts: [6 as const], labels: { keys: ['zone'], prefixes: [] } };
-  const upserts = [{ id: 1, row: NodeRow.fromPartial({ name: 'a', facts: { labelValues: ['x'] } }) }];
-  const [one, two, three] = [new Sync(backend), new Sync(backend), new Sync(backend)];
-  await one.send({ table: 1n, version: 1n, view: { ...facts, reads: own }, upserts });
-  assert.deepEqual(await reasons(backend, named(1n, 1n, [1]), reads.id), ['a x']);
-  const other = { ...own, labels: { keys: ['rack'], prefixes: [] } };
-  await two.send({ table: 2n, version: 1n, view: { ...facts, reads: other }, upserts });
-  assert.equal(await reasons(backend, named(2n, 1n, [1]), reads.id), Miss.TABLE_UNKNOWN);
-  assert.equal(
-    await failure(
-      three.send({
-        table: 3n,
-        version: 1n,
-        view: { ...facts, reads: own },
-        upserts: [{ id: 1, row: row('a') }],
-      }),
-    ),
-    'INVALID_ARGUMENT: upserts[0].row.facts.label_values has 0 values, and 1 keys are declared',
-  );
-
-  const plain = await served(new Names());
-  const names = new Sync(plain);
-  await names.send({
-    table: 4n,
-    version: 1n,
-    view: { nodeView: NodeView.NAME },
-    upserts: [{ id: 1, row: row('a') }],
-  });
-  assert.equal(
-    await failure(filtered(plain, named(4n, 1n, [1]))),
-    "INVALID_ARGUMENT: nodes.table is a table of the view 'name', and this policy declares the view 'facts'",
-  );
 });
 
 test('streams end when the backend shuts down', async () => {

@@ -185,6 +185,16 @@ impl Plan {
         (pod.words(), nodes)
     }
 
+    fn has_side_effects(&self) -> bool {
+        match self {
+            Self::Bind(_) => true,
+            Self::PodHook(_) => false,
+            Self::Nodes(_) | Self::Score(_) | Self::NodesHook(_) => {
+                self.about_nodes().is_some_and(|common| common.side_effects)
+            }
+        }
+    }
+
     fn is_pure(&self) -> bool {
         match self {
             Self::Nodes(common)
@@ -333,6 +343,11 @@ impl Info {
     /// How it serves a hook about nodes.
     pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
         self.plan(verb, |plan| if let Plan::NodesHook(plan) = plan { Some(plan) } else { None })
+    }
+
+    /// Whether a verb has side effects: it is called for decisions only, and never twice.
+    pub fn has_side_effects(&self, verb: PolicyVerb) -> bool {
+        self.plans[verb].as_ref().is_ok_and(Plan::has_side_effects)
     }
 
     /// Why it cannot serve this verb.

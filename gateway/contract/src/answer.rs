@@ -8,7 +8,7 @@ use extender_policy_api::limits::{
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 
 use crate::{
-    protobuf::{count_numbers, decoded, fields, malformed},
+    protobuf::{count_numbers, fields, malformed, merged},
     question::ScoresWanted as Wanted,
 };
 
@@ -70,8 +70,9 @@ pub fn filter(
     count: u32,
     wanted: Wanted,
 ) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
-    check_filter(&message, count)?;
-    let FilterResponse { result, rejections, scores } = decoded(message)?;
+    let scores = check_filter(&message, count)?;
+    let FilterResponse { result, rejections, scores } =
+        merged(FilterResponse { scores: room_for(scores), ..FilterResponse::default() }, message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
@@ -94,8 +95,9 @@ pub fn filter(
 /// # Errors
 /// As for [`filter()`], or not exactly `count` scores.
 pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, BackendFailure> {
-    check_scores(&message, 2, count)?;
-    let ScoreResponse { result, scores } = decoded(message)?;
+    let scores = check_scores(&message, 2, count)?;
+    let ScoreResponse { result, scores } =
+        merged(ScoreResponse { scores: room_for(scores), result: None }, message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let value = scores.ok_or_else(|| malformed("response has no scores"))?.values;
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
@@ -123,8 +125,13 @@ pub(super) fn check_positions<'p>(
     Ok(())
 }
 
-/// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be.
-fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
+/// Memory for so many scores, which would otherwise be allocated in eight steps for hundreds of nodes.
+fn room_for(scores: usize) -> Option<api::Scores> {
+    (scores > 0).then(|| api::Scores { values: Vec::with_capacity(scores) })
+}
+
+/// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be; returns the number of scores.
+fn check_filter(message: &[u8], count: u32) -> Result<usize, BackendFailure> {
     const REJECTIONS: u32 = 2;
     const POSITIONS: u32 = 3;
     const SCORES: u32 = 3;
@@ -147,8 +154,8 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     check_scores(message, SCORES, count)
 }
 
-/// Rejects an answer with more scores, in `Scores` at this field, than nodes.
-fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailure> {
+/// Rejects an answer with more scores, in `Scores` at this field, than nodes; returns their number.
+fn check_scores(message: &[u8], at: u32, count: u32) -> Result<usize, BackendFailure> {
     const VALUES: u32 = 1;
     let mut scores = 0;
     for field in fields(message) {
@@ -161,7 +168,7 @@ fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailur
             }
         }
     }
-    Ok(())
+    Ok(scores)
 }
 
 fn miscounted(scores: usize, count: u32) -> BackendFailure {

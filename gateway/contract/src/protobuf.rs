@@ -71,7 +71,16 @@ fn undecodable(error: impl Display) -> BackendFailure {
 /// # Errors
 /// It is not this protobuf message.
 pub fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
-    M::decode(message).map_err(undecodable)
+    merged(M::default(), message)
+}
+
+/// Decodes a message into one that has room for it.
+///
+/// # Errors
+/// As of [`decoded`].
+pub fn merged<M: Message>(mut room: M, message: Bytes) -> Result<M, BackendFailure> {
+    room.merge(message).map_err(undecodable)?;
+    Ok(room)
 }
 
 /// The number of a field and, unless it is a number, its content: a text, a message or packed numbers.

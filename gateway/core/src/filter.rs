@@ -9,7 +9,7 @@ mod terms;
 use std::mem;
 
 pub use self::terms::{
-    Again, Ask, Asked, By, Group, Heard, Preemption, Refusal, Rejected, Seat, Turn, Verdict,
+    Again, Ask, Asked, By, Group, Heard, NotSent, Preemption, Refusal, Rejected, Seat, Turn, Verdict,
 };
 use crate::{BackendFailure, FailurePolicy};
 
@@ -108,8 +108,7 @@ impl FilterFold {
     }
 
     fn survivors_for(&self, seat: usize) -> Asked {
-        let Seat { unknown, unreadable, deleted, oversize, .. } = &self.seats[seat];
-        let untold = [unknown, unreadable, deleted, oversize];
+        let untold = self.seats[seat].not_sent.lists();
         if self.alive == self.count && untold.iter().all(|nodes| nodes.is_empty()) {
             return Asked::All;
         }
@@ -194,9 +193,7 @@ impl FilterFold {
     }
 
     fn reject_unknown(&mut self, seat: usize) {
-        let Seat { unknown, unreadable, deleted, oversize, .. } = &mut self.seats[seat];
-        let [unknown, unreadable, deleted, oversize] =
-            [unknown, unreadable, deleted, oversize].map(mem::take);
+        let NotSent { unknown, unreadable, deleted, oversize } = mem::take(&mut self.seats[seat].not_sent);
         let mut reject = |by: By, nodes: Vec<u32>| {
             let group = || Group { by, reason: String::new(), preemption_may_help: false };
             if nodes.is_empty() { 0 } else { self.reject_group(group, nodes.into_iter()) }

@@ -6,9 +6,6 @@
 //! extender for each backend: there, as here with [`Normalization::None`], a score counts `score × weight`.
 
 mod exact;
-mod small;
-
-use exact::Exact;
 
 /// How raw scores become 0 to 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,20 +73,7 @@ pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 /// The total of each of `count` nodes; `None` for a node that no backend scored.
 pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(|ballot| Share::of(ballot, ballot.weight)).collect();
-    let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
-    if let Some(totals) = exact.in_64_bits().and_then(|common| small::totals(count, ballots, &shares, common))
-    {
-        return totals;
-    }
-    let mut sums = vec![None; count];
-    for (ballot, share) in ballots.iter().zip(&shares) {
-        let factor = exact.factor(share.denominator);
-        for (rank, &score) in ballot.scores.iter().enumerate() {
-            let at = ballot.nodes.as_ref().map_or(rank, |nodes| nodes[rank] as usize);
-            Exact::add(&mut sums[at], share.numerator(score), &factor);
-        }
-    }
-    sums.into_iter().map(|sum| sum.map(|sum| exact.round(sum))).collect()
+    exact::totals(count, ballots, &shares)
 }
 
 /// Gives 0 to the nodes that no backend scored. `HTTPExtender.Prioritize` of kube-scheduler does this for an
@@ -114,8 +98,8 @@ struct Share {
     slope: i128,
     /// Positive.
     denominator: u64,
-    /// No numerator of the ballot is farther from 0.
-    most: i128,
+    /// No score of the ballot is farther from 0.
+    farthest: i128,
 }
 
 impl Share {
@@ -132,7 +116,8 @@ impl Share {
             Normalization::Max(direction) => scaled(0, largest, direction),
             Normalization::MinMax(direction) => scaled(least, largest - least, direction),
         };
-        Self::new(offset, slope, denominator, direction).weighed(weight).bounded(least, largest)
+        let farthest = least.abs().max(largest.abs());
+        Self { farthest, ..Self::new(offset, slope, denominator, direction).weighed(weight) }
     }
 
     fn new(offset: i128, slope: i128, denominator: i128, direction: Direction) -> Self {
@@ -141,18 +126,12 @@ impl Share {
             Direction::LeastIsBest => (10 * denominator - offset, -slope),
         };
         let denominator = u64::try_from(denominator).expect("a span of 32-bit numbers is positive here");
-        Self { offset, slope, denominator, most: 0 }
+        Self { offset, slope, denominator, farthest: 0 }
     }
 
     fn weighed(mut self, weight: u32) -> Self {
         self.offset *= i128::from(weight);
         self.slope *= i128::from(weight);
-        self
-    }
-
-    fn bounded(mut self, least: i128, largest: i128) -> Self {
-        let at = |score: i128| (self.offset + self.slope * score).abs();
-        self.most = at(least).max(at(largest));
         self
     }
 

@@ -1,15 +1,14 @@
-//! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
+//! Asks one backend about nodes in one call, for filter, prioritize and hooks: known answers are looked up, the backend is
 //! called for the other nodes, and both are combined. A [`NodeQuestion`] has what differs between the verbs; an
 //! [`Ask`] has the data of a call to a backend.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_backend::{
     Attempt, Backend,
-    answer_cache::{AnswerCache, Answers},
-    endpoints::Caller,
-    info::Info,
+    answer_cache::{AnswerCache, Answers, VerbCache},
+    info::{Info, VerbPlan},
     remote_table::{TableReference, TableSource},
     session::Session,
 };
@@ -21,9 +20,11 @@ use extender_gateway_contract::{
 };
 use extender_gateway_core::{BackendFailure, PolicyVerb, filter::Asked};
 use extender_gateway_record::{CacheSource, OpenAttempt};
-use tokio::time::Instant;
 
-use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
+use super::{
+    asker::Tries,
+    call_context::{CallContext, EncodedNodes, Readiness, Ready},
+};
 
 /// A backend that takes part in a call.
 pub(super) struct Participant<'d> {
@@ -36,7 +37,7 @@ pub(super) struct Participant<'d> {
     pub(super) ready: Readiness,
 }
 
-/// A request about nodes: what differs between filter and prioritize.
+/// A request about nodes: what differs between filter, prioritize and hooks.
 pub(super) trait NodeQuestion: Sync {
     /// The backend's answer about the nodes in the request.
     type Fresh: Send;
@@ -61,27 +62,19 @@ pub(super) trait NodeQuestion: Sync {
         attempt: Attempt<'_>,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
-    /// The known answers for the nodes in these slots; `None` if there can be none, so that all nodes are sent to the
-    /// backend.
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<Self::Cached>>;
+    /// The cached answers; `None` if the verb is not cached.
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<Self::Cached>>;
 
-    /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
-    /// cached.
-    fn read(
-        &self,
-        cache: &AnswerCache,
-        fresh: &Self::Fresh,
-        count: usize,
-    ) -> Option<Vec<Option<Self::Cached>>>;
+    /// The known answers for the nodes in these slots, if none are cached; `None` if there can be none.
+    fn prefetched(&self, _: &Ask<'_>, _: &[u32]) -> Option<Answers<Self::Cached>> {
+        None
+    }
 
-    /// Caches the answers about those nodes of which they are certain.
-    fn store(
-        &self,
-        ask: &Ask<'_>,
-        certain: &Certain<'_>,
-        read: Vec<Option<Self::Cached>>,
-        fresh: &Self::Fresh,
-    );
+    /// The answers as the cache stores them, `None` for those that it cannot store.
+    fn read(&self, cache: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Vec<Option<Self::Cached>>;
+
+    /// Caches what else the answers have about those nodes of which they are certain.
+    fn store_more(&self, _: &Ask<'_>, _: &Certain<'_>, _: &Self::Fresh) {}
 
     /// The answer if all nodes were sent to the backend.
     fn accept(&self, ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
@@ -97,11 +90,11 @@ pub(super) trait NodeQuestion: Sync {
 }
 
 /// Known answers.
-pub(super) struct Recalled<K> {
-    pub(super) source: CacheSource,
-    pub(super) answers: Answers<K>,
+struct Recalled<K> {
+    source: CacheSource,
+    answers: Answers<K>,
     /// Whether all nodes are sent to the backend anyway, to check that its answers are still the same.
-    pub(super) check: bool,
+    check: bool,
 }
 
 impl<K: Copy> Recalled<K> {
@@ -155,19 +148,16 @@ impl<'r> Certain<'r> {
     }
 }
 
-/// A call to a backend for some nodes, and its record.
+/// A call to a backend for some nodes, at one address.
 pub(super) struct Ask<'a> {
     backend: &'a Backend,
-    pub(super) ready: &'a Ready,
+    pub(super) session: &'a Arc<Session>,
+    plan: &'a VerbPlan,
+    ready: &'a Ready,
     context: &'a CallContext<'a>,
     /// The nodes.
     asked: &'a Asked,
     scores: ScoresWanted,
-    /// The time that it has to answer.
-    timeout: Duration,
-    /// The deadline of its answer, including repetitions.
-    until: Instant,
-    attempt: &'a mut OpenAttempt,
 }
 
 impl Participant<'_> {
@@ -192,156 +182,144 @@ impl Participant<'_> {
         attempt: &mut OpenAttempt,
     ) -> Result<Q::Answer, BackendFailure> {
         let ready = self.ready.as_ref().map_err(Clone::clone)?;
-        let plan = ready.session.info.about_nodes(question.verb())?;
-        if context.nodes(ready).count(nodes) == 0 {
+        let (verb, encoded) = (question.verb(), context.nodes(ready));
+        if encoded.count(nodes) == 0 {
             return Ok(Q::Answer::default());
         }
-        if let Some(excluded) = context.purpose.excludes(plan) {
-            return Err(excluded);
-        }
-        let now = Instant::now();
-        // Told to the backend, and in the text of a failure, which must stay the same.
-        let mut timeout = self.timeout.min(context.deadline.duration_since(now));
-        let until = now + timeout;
-        let mut elsewhere = None;
+        let asker = context.asker(self.backend, verb, self.timeout);
+        let mut session = Arc::clone(&ready.session);
+        let mut tries = asker.begin(&session, attempt)?;
         loop {
-            let mut ask = Ask {
-                backend: self.backend,
-                ready: elsewhere.as_ref().unwrap_or(ready),
-                context,
-                asked: nodes,
-                scores: question.scores(&ready.session.info),
-                timeout,
-                until,
-                attempt,
-            };
-            let answer = ask.recall_or_ask(question).await;
-            if answer.is_ok() || plan.side_effects || !attempt.rpcs.may_retry() {
-                return answer;
+            let (plan, scores) = (session.info.about_nodes(verb)?, question.scores(&session.info));
+            let ask =
+                Ask { backend: self.backend, session: &session, plan, ready, context, asked: nodes, scores };
+            let fits = |other: &Session| ready.fits(verb, other, encoded);
+            match ask.recall_or_ask(question, &mut tries).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => session = tries.elsewhere(&session, fits).ok_or(failure)?,
             }
-            let Some(other) = self.elsewhere(question.verb(), context, ready) else { return answer };
-            (elsewhere, timeout) = (Some(other), until.duration_since(Instant::now()));
         }
-    }
-
-    /// How to call the backend at another address after a call that was not processed.
-    fn elsewhere(&self, verb: PolicyVerb, context: &CallContext<'_>, ready: &Ready) -> Option<Ready> {
-        let caller = Caller { verb, pod: context.call.pod.uid() };
-        let session = self.backend.elsewhere(caller, &ready.session)?;
-        let ready = ready.at(verb, session, context.nodes(ready))?;
-        self.backend.take_retry(verb).then_some(ready)
     }
 }
 
 impl<'a> Ask<'a> {
     /// Returns the answer about the nodes, from known answers and from the backend.
-    async fn recall_or_ask<Q: NodeQuestion>(&mut self, question: &Q) -> Result<Q::Answer, BackendFailure> {
+    async fn recall_or_ask<Q: NodeQuestion>(
+        &self,
+        question: &Q,
+        tries: &mut Tries<'_>,
+    ) -> Result<Q::Answer, BackendFailure> {
         let slots = self.nodes().slots(self.asked);
-        let Some(recalled) = question.recall(self, &slots) else {
-            return self.ask_all(question, &slots).await;
+        let Some(recalled) = self.recall(question, &slots) else {
+            return self.ask_all(question, &slots, tries).await;
         };
         let missing = recalled.missing();
         let known = slots.len() - missing.len();
-        self.attempt.source = recalled.source;
-        self.attempt.set_cached(known);
+        tries.attempt.source = recalled.source;
+        tries.attempt.set_cached(known);
         if known > 0 && recalled.source == CacheSource::AnswerCache {
-            let plan = self.ready.session.info.about_nodes(question.verb()).ok();
-            self.attempt.reads_of_pods = plan.and_then(|plan| plan.reads_of_pods.clone());
+            tries.attempt.reads_of_pods.clone_from(&self.plan.reads_of_pods);
         }
         if missing.is_empty() {
             return Ok(question.splice(self, recalled.answers.all, None));
         }
         let asked: Vec<u32> = missing.iter().map(|at| slots[*at as usize]).collect();
-        let fresh = self.ask_nodes(question, &asked).await?;
-        if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
-            self.attempt.set_cached(0);
-            self.attempt.reads_of_pods = None;
-            self.use_remaining_time();
-            return self.ask_all(question, &slots).await;
+        let fresh = self.ask_nodes(question, &asked, tries).await?;
+        if known > 0 && !may_combine(recalled.source, &self.session.cache) {
+            tries.attempt.set_cached(0);
+            tries.attempt.reads_of_pods = None;
+            tries.use_remaining_time();
+            return self.ask_all(question, &slots, tries).await;
         }
-        self.remember(question, &recalled, &missing, &asked, &fresh);
+        tries.attempt.impure |= self.remember(question, &recalled, &missing, &asked, &fresh);
         let missing = missing.into_owned();
         Ok(question.splice(self, recalled.answers.all, Some((&missing, fresh))))
     }
 
+    /// The known answers for the nodes in these slots; `None` if there can be none, so that all nodes are sent to the
+    /// backend.
+    fn recall<Q: NodeQuestion>(&self, question: &Q, slots: &[u32]) -> Option<Recalled<Q::Cached>> {
+        let cache = &self.session.cache;
+        let Some(cached) = question.cached(cache).filter(|_| cache.is_trusted()) else {
+            let answers = question.prefetched(self, slots)?;
+            return Some(Recalled { source: CacheSource::Filter, answers, check: false });
+        };
+        let rows = &self.nodes().rows;
+        let answers = cached.recall(self.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && cached.take_check();
+        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    }
+
     /// Returns the backend's answer about all of the nodes.
     async fn ask_all<Q: NodeQuestion>(
-        &mut self,
+        &self,
         question: &Q,
         slots: &[u32],
+        tries: &mut Tries<'_>,
     ) -> Result<Q::Answer, BackendFailure> {
-        let fresh = self.ask_nodes(question, slots).await?;
+        let fresh = self.ask_nodes(question, slots, tries).await?;
         Ok(question.accept(self, slots, fresh))
     }
 
     /// Returns the backend's answer about the nodes in these slots: by reference if its table has them, otherwise, or
     /// if it does not find them, inline.
     async fn ask_nodes<Q: NodeQuestion>(
-        &mut self,
+        &self,
         question: &Q,
         slots: &[u32],
+        tries: &mut Tries<'_>,
     ) -> Result<Q::Fresh, BackendFailure> {
-        self.attempt.set_requested(slots.len());
+        tries.attempt.set_requested(slots.len());
         if let Some((nodes, reference)) = self.by_reference(slots) {
-            match self.send(question, &nodes).await? {
+            match self.send(question, &nodes, tries).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
-                    self.attempt.misses += 1;
+                    tries.attempt.misses += 1;
                     reference.missed(self.backend.settings.name.as_str());
                 }
             }
-            self.use_remaining_time();
+            tries.use_remaining_time();
         }
         let nodes = self.nodes().field(slots);
-        self.send(question, &nodes).await?.inline()
+        self.send(question, &nodes, tries).await?.inline()
     }
 
     async fn send<Q: NodeQuestion>(
-        &mut self,
+        &self,
         question: &Q,
         nodes: &NodesField,
+        tries: &mut Tries<'_>,
     ) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let CallContext { id, purpose, .. } = self.context;
-        let call = CallFields {
-            id,
-            purpose: purpose.of_calls(),
-            reads_id: self.ready.reads_id,
-            snapshot: self.nodes().snapshot,
-        };
+        let (reads_id, snapshot) = (self.plan.reads_id, self.nodes().snapshot);
+        let call = CallFields { id, purpose: *purpose, reads_id, snapshot };
         let request = Question { call, pod: self.pod(), nodes, scores: self.scores };
-        let attempt =
-            Attempt { timeout: self.timeout, flow: self.context.call.flow, rpcs: &mut self.attempt.rpcs };
-        question.send(self.backend, &self.ready.session, request, attempt).await
+        question.send(self.backend, self.session, request, tries.request()).await
     }
 
     /// Caches answers, if allowed. If they contradict cached ones, nothing is cached until the backend's next
-    /// revision.
+    /// revision; returns true the first time.
     fn remember<Q: NodeQuestion>(
-        &mut self,
+        &self,
         question: &Q,
         recalled: &Recalled<Q::Cached>,
         missing: &[u32],
         asked: &[u32],
         fresh: &Q::Fresh,
-    ) {
-        let cache = &self.ready.session.cache;
-        if !cache.is_trusted() {
-            return;
-        }
-        let Some(read) = question.read(cache, fresh, asked.len()) else { return };
+    ) -> bool {
+        let cache = &self.session.cache;
+        let Some(cached) = question.cached(cache).filter(|_| cache.is_trusted()) else { return false };
+        let read = question.read(cache, fresh, asked.len());
         let certain = Certain::of(self, asked);
         let before = missing.iter().map(|at| recalled.known(*at));
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
-        if !recalled.check || !certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            return question.store(self, &certain, read, fresh);
+        if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
+            return self.backend.mark_impure(self.session, question.verb());
         }
-        self.attempt.impure |= self.backend.mark_impure(&self.ready.session, question.verb());
-    }
-
-    /// Prepares a second call.
-    fn use_remaining_time(&mut self) {
-        self.timeout = self.until.duration_since(Instant::now());
+        cached.store(self.pod(), certain.only(read).filter_map(|(row, answer)| Some((row, answer?))));
+        question.store_more(self, &certain, fresh);
+        false
     }
 
     /// The pod in its view.
@@ -357,7 +335,7 @@ impl<'a> Ask<'a> {
     /// The nodes in these slots by the ids of the table that it has; `None` if the request must carry their rows.
     fn by_reference(&self, slots: &[u32]) -> Option<(NodesField, TableReference)> {
         let nodes = self.nodes();
-        let reference = self.ready.session.tables.named(nodes.source, &nodes.view)?;
+        let reference = self.session.tables.named(nodes.source, &nodes.view)?;
         let current = match nodes.source {
             TableSource::Cluster => None,
             TableSource::Calls => self.context.current(slots, nodes),

@@ -15,17 +15,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_backend::{Attempt, Backend, endpoints::Caller};
+use extender_gateway_backend::Backend;
 use extender_gateway_cluster::binder::{Apiserver, BindingState};
 use extender_gateway_contract::bind::{BindQuestion, Bound};
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use extender_gateway_object::{self as object, pod::ObjectPod};
 use extender_gateway_pace::{backoff::Backoff, fair_queue::Flow};
-use extender_gateway_record::{BackendAttempt, BackendOutcome, BindPart, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{BackendOutcome, BindPart, CallRecord, OnFailure, OpenAttempt, Outcome};
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{CallError, Decider, reserve::Placement};
+use super::{CallError, Decider, asker::Asker, reserve::Placement};
 
 /// The pauses between reads of a pod whose Binding a backend reports, and between attempts to create one.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
@@ -245,15 +246,24 @@ impl<'c> BindCall<'c> {
         id: &str,
         pod: &ObjectPod<'_>,
         json: &Bytes,
-        attempt: &mut BackendAttempt,
+        attempt: &mut OpenAttempt,
     ) -> Result<Bound, BackendFailure> {
-        let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
-        let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
-        let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
+        let asker = Asker {
+            backend,
+            verb: PolicyVerb::Bind,
+            pod: &self.assignment.uid,
+            flow: self.flow,
+            purpose: Purpose::Decide,
+            timeout: settings.timeout,
+            deadline: self.ask_until,
+        };
+        let session = asker.session()?;
         // Nothing is requested of a backend that cannot bind.
         session.info.bind()?;
         attempt.set_requested(1);
-        backend.bind(&session, question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs }).await
+        let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
+        let mut tries = asker.begin(&session, attempt)?;
+        backend.bind(&session, question, tries.request()).await
     }
 
     /// Waits for the Binding that a backend reports.

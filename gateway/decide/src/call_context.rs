@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,13 +24,17 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Asked};
+use extender_gateway_core::{
+    BackendFailure, FailureKind, PolicyVerb,
+    filter::{Asked, NotSent},
+};
 use extender_gateway_record::{CallRecord, HoldUsers, Recorder};
 use extender_gateway_wire::{Offer, Request};
 use extender_otlp::TraceContext;
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
+use super::{Call, CallError, DeciderSettings, asker::Asker, call_changes::CallChanges, own_pod::OwnPod};
 
 /// The most that is kept of nodes that calls brought, in bytes.
 const MOST_OFFERED_BYTES: usize = 256 << 20;
@@ -49,12 +54,20 @@ pub(super) struct CallContext<'c> {
     pub(super) recorder: Recorder,
     /// When the decision is due.
     pub(super) deadline: Instant,
-    pub(super) purpose: DecisionPurpose,
+    pub(super) purpose: Purpose,
     tables: &'c ClusterTables,
-    /// The nodes' slots in the table that a watch or file fills.
-    slots: Option<NodeSlots>,
     /// Until when the call waits for unknown nodes, for all backends together.
     wait_until: Instant,
+    /// Whether requests name nodes by their ids in the backends' tables.
+    by_ids: bool,
+    pub(super) encodings: Encodings,
+}
+
+/// What is encoded so far, and what it depends on.
+#[derive(Debug, Default)]
+pub(super) struct Encodings {
+    /// The nodes' slots in the table that a watch or file fills.
+    slots: Option<NodeSlots>,
     /// The version of the table of nodes from calls after this call's nodes were added, and the positions of those that
     /// cannot be read; `None` before.
     imported: Option<(u64, Vec<u32>)>,
@@ -64,8 +77,6 @@ pub(super) struct CallContext<'c> {
     changes: CallChanges,
     /// Where the pod counts already.
     own: Option<OwnPod>,
-    /// Whether requests name nodes by their ids in the backends' tables.
-    by_ids: bool,
 }
 
 /// The nodes in one view.
@@ -91,22 +102,6 @@ pub(super) struct EncodedNodes {
     pub(super) oversize: Vec<u32>,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
-}
-
-/// Nodes of a request that is sent after the response.
-pub(super) enum LaterNodes {
-    Encoded(NodesField),
-    /// Copied into the field when the request is sent, so that no call waits for that.
-    Rows(NodeRows),
-}
-
-impl LaterNodes {
-    pub(super) fn into_field(self) -> NodesField {
-        match self {
-            Self::Encoded(field) => field,
-            Self::Rows(rows) => encoded(rows.iter()),
-        }
-    }
 }
 
 /// Which nodes are left out of requests because they are too large.
@@ -166,7 +161,7 @@ impl EncodedNodes {
     }
 
     /// The unknown nodes that may become known in a moment, ascending.
-    pub(super) fn not_yet_known(&self) -> impl Iterator<Item = u32> {
+    fn not_yet_known(&self) -> impl Iterator<Item = u32> {
         let others = [&self.unreadable, &self.deleted, &self.oversize];
         let is_new = move |node: &u32| others.iter().all(|known| known.binary_search(node).is_err());
         self.unknown.iter().copied().filter(is_new)
@@ -199,14 +194,6 @@ impl EncodedNodes {
     /// The index of the row of a node that has one.
     fn index(&self, node: u32) -> usize {
         self.index_of(node).expect("nodes without rows are never sent")
-    }
-
-    /// The field with the rows in these slots, for later.
-    pub(super) fn later(&self, slots: &[u32]) -> LaterNodes {
-        match self.all.get() {
-            Some(field) if slots.len() == self.rows.len() => LaterNodes::Encoded(field.clone()),
-            _ => LaterNodes::Rows(self.rows.only(slots.into())),
-        }
     }
 
     /// The field with the rows in these slots. That with all rows is encoded once for all backends.
@@ -245,17 +232,17 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// The same at another session, if it is sent exactly the same.
-    pub(super) fn at(&self, verb: PolicyVerb, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
-        let here = self.session.info.about_nodes(verb).ok()?;
-        let there = session.info.about_nodes(verb).ok()?;
+    /// Whether another session would be sent exactly the same.
+    pub(super) fn fits(&self, verb: PolicyVerb, other: &Session, encoded: &EncodedNodes) -> bool {
         // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
-        let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
-            && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
-            && encoded.left_out != LeftOut::ForOne;
-        let reads_id = there.reads_id;
-        is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })
+        Arc::ptr_eq(&self.session.cache, &other.cache)
+            && encoded.left_out != LeftOut::ForOne
+            && views(verb, &self.session) == views(verb, other)
     }
+}
+
+fn views(verb: PolicyVerb, session: &Session) -> Option<(&PodView, &NodesView)> {
+    session.info.about_nodes(verb).ok().map(|plan| (&plan.pod, &plan.nodes))
 }
 
 /// How a backend can be called, or why it is unavailable.
@@ -263,32 +250,61 @@ pub(super) type Readiness = Result<Ready, BackendFailure>;
 
 impl<'c> CallContext<'c> {
     /// The context of a call with nothing encoded yet.
-    pub(super) fn new(decider: &'c Decider, call: Call<'c>, record: &CallRecord) -> Self {
+    pub(super) fn new(settings: &'c DeciderSettings, call: Call<'c>, record: &CallRecord) -> Self {
+        let own = OwnPod::find(&settings.tables, call.pod.uid());
         Self {
             call,
             id: record.id.clone(),
             trace: record.trace,
             recorder: record.recorder.clone(),
-            deadline: call.began + decider.settings.timeouts.decision,
-            purpose: decider.settings.purpose,
-            tables: &decider.settings.tables,
-            wait_until: decider.unknown_nodes_deadline(call.began),
-            slots: None,
-            imported: None,
-            pods: Vec::new(),
-            nodes: Vec::new(),
-            changes: CallChanges::default(),
-            own: OwnPod::find(&decider.settings.tables, call.pod.uid()),
+            deadline: call.began + settings.timeouts.decision,
+            purpose: settings.purpose.of_calls(),
+            tables: &settings.tables,
+            wait_until: settings.unknown_nodes_deadline(call.began),
             by_ids: true,
+            encodings: Encodings { own, ..Encodings::default() },
         }
     }
 
+    /// The context of the same call for shadow requests: they wait for no node, and carry the rows of all nodes.
+    pub(super) fn in_shadow(
+        settings: &'c DeciderSettings,
+        call: Call<'c>,
+        record: &CallRecord,
+        encodings: Encodings,
+    ) -> Self {
+        let purpose = settings.purpose.of_shadow_calls();
+        let wait_until = Instant::now();
+        Self { purpose, wait_until, by_ids: false, encodings, ..Self::new(settings, call, record) }
+    }
+
+    /// Asks a backend, which has this time, in this call.
+    pub(super) fn asker<'a>(&self, backend: &'a Backend, verb: PolicyVerb, timeout: Duration) -> Asker<'a>
+    where
+        'c: 'a,
+    {
+        let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
+        Asker { backend, verb, pod: pod.uid(), flow, purpose, timeout, deadline }
+    }
+
+    /// The nodes that a backend is not sent. Logs those that are too large.
+    pub(super) fn not_sent(&self, backend: &Backend, ready: &Readiness) -> NotSent {
+        let Ok(ready) = ready else { return NotSent::default() };
+        let nodes = self.nodes(ready);
+        if let Some(node) = nodes.oversize.first() {
+            backend.log_oversize(nodes.oversize.len(), self.call.request.names.name(*node));
+        }
+        let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
+        let (unreadable, deleted, oversize) = (unreadable.clone(), deleted.clone(), oversize.clone());
+        NotSent { unknown: nodes.not_yet_known().collect(), unreadable, deleted, oversize }
+    }
+
     pub(super) fn pod(&self, ready: &Ready) -> &Bytes {
-        &self.pods[ready.pod].1
+        &self.encodings.pods[ready.pod].1
     }
 
     pub(super) fn nodes(&self, ready: &Ready) -> &EncodedNodes {
-        &self.nodes[ready.nodes]
+        &self.encodings.nodes[ready.nodes]
     }
 
     /// Encodes the pod and nodes in the backend's views. Returns how it can be called, or why it is unavailable.
@@ -324,26 +340,20 @@ impl<'c> CallContext<'c> {
     /// more.
     pub(super) fn change(&mut self, changes: &Changes) {
         if let Some(change) = &changes.pod {
-            self.changes.pod.push(Arc::clone(change));
-            self.pods.clear();
+            self.encodings.changes.pod.push(Arc::clone(change));
+            self.encodings.pods.clear();
         }
         if !changes.nodes.is_empty() {
-            self.changes.add_nodes(&changes.nodes);
+            self.encodings.changes.add_nodes(&changes.nodes);
             // Looked up again in the same state as far as they are needed, and then with all changes.
-            self.nodes.clear();
+            self.encodings.nodes.clear();
         }
     }
 
     /// Encodes the pod in a view. Returns it, or why it cannot be told.
     pub(super) fn pod_in(&mut self, view: &PodView) -> Result<Bytes, BackendFailure> {
         let place = self.encode_pod(view)?;
-        Ok(self.pods[place].1.clone())
-    }
-
-    /// Switches to shadow requests: they wait for no node, and carry the rows of all nodes.
-    pub(super) fn switch_to_shadow(&mut self) {
-        self.wait_until = Instant::now();
-        self.by_ids = false;
+        Ok(self.encodings.pods[place].1.clone())
     }
 
     /// The backend's plan, if there are facts for its view of nodes.
@@ -362,23 +372,24 @@ impl<'c> CallContext<'c> {
     }
 
     fn encode_pod(&mut self, view: &PodView) -> Result<usize, BackendFailure> {
-        if let Some(place) = self.pods.iter().position(|(known, _)| known == view) {
+        if let Some(place) = self.encodings.pods.iter().position(|(known, _)| known == view) {
             return Ok(place);
         }
         let counts = self.tables.topology_counts(self.call.pod, &view.topology)?;
-        let field = pod_field(self.call.pod, &self.call.request.pod(), view, counts, &self.changes.pod);
-        self.pods.push((view.clone(), field));
-        Ok(self.pods.len() - 1)
+        let field =
+            pod_field(self.call.pod, &self.call.request.pod(), view, counts, &self.encodings.changes.pod);
+        self.encodings.pods.push((view.clone(), field));
+        Ok(self.encodings.pods.len() - 1)
     }
 
     async fn encode_nodes(&mut self, view: &NodesView) -> Result<usize, CallError> {
         let is_same = |known: &EncodedNodes| known.view == *view && known.left_out == LeftOut::None;
-        if let Some(place) = self.nodes.iter().position(is_same) {
+        if let Some(place) = self.encodings.nodes.iter().position(is_same) {
             return Ok(place);
         }
         let (found, source) = self.look_up(view).await?;
         self.add_nodes(view.clone(), found, source);
-        Ok(self.nodes.len() - 1)
+        Ok(self.encodings.nodes.len() - 1)
     }
 
     fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
@@ -390,20 +401,20 @@ impl<'c> CallContext<'c> {
         };
         let encoded =
             EncodedNodes { snapshot, unreadable, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
-        let encoded = match &self.own {
+        let encoded = match &self.encodings.own {
             None => encoded,
             Some(own) => own.left_out_of(encoded, names(self.call.request)),
         };
-        let own = self.own.as_ref().map(|_| self.call.pod.uid());
+        let own = self.encodings.own.as_ref().map(|_| self.call.pod.uid());
         let pods = self.tables.pods.as_deref();
         let held = Held { request: self.call.request, pods, number: pods_number, own };
-        let applied = self.changes.applied_to(encoded, held);
-        self.nodes.push(applied);
+        let applied = self.encodings.changes.applied_to(encoded, held);
+        self.encodings.nodes.push(applied);
     }
 
     /// Where the record looks up what is left of the room that hooks hold.
     pub(super) fn hold_users(&self) -> HoldUsers {
-        HoldUsers { pods: self.tables.pods.clone(), without_own: self.own.is_some() }
+        HoldUsers { pods: self.tables.pods.clone(), without_own: self.encodings.own.is_some() }
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only
@@ -414,14 +425,16 @@ impl<'c> CallContext<'c> {
         backends: impl Iterator<Item = &'b Backend>,
     ) {
         // What hooks were told is of an earlier state.
-        self.nodes.clear();
+        self.encodings.nodes.clear();
         let (Offer::Names, Some(table)) = (&self.call.request.offer, &self.tables.table) else { return };
         let views = different_views(verb, backends);
         let ids: Vec<ViewId> = views.iter().filter_map(|view| view.column.as_ref()).map(Column::id).collect();
         if ids.is_empty() {
             return;
         }
-        let all = table.rows_together(names(self.call.request), &ids, &mut self.slots, self.wait_until).await;
+        let all = table
+            .rows_together(names(self.call.request), &ids, &mut self.encodings.slots, self.wait_until)
+            .await;
         for (view, found) in views.into_iter().zip(all) {
             self.add_nodes(view, found, TableSource::Cluster);
         }
@@ -432,10 +445,10 @@ impl<'c> CallContext<'c> {
         if let (Offer::Names, Some(table), Some(column)) = (&request.offer, &self.tables.table, &view.column)
         {
             let found = if view.rows == RowView::Name {
-                let found = table.look_up(names(request), column.id(), &mut self.slots);
+                let found = table.look_up(names(request), column.id(), &mut self.encodings.slots);
                 with_unknown_names(found, names(request))
             } else {
-                table.rows(names(request), column.id(), &mut self.slots, self.wait_until).await
+                table.rows(names(request), column.id(), &mut self.encodings.slots, self.wait_until).await
             };
             return Ok((found, TableSource::Cluster));
         }
@@ -454,7 +467,7 @@ impl<'c> CallContext<'c> {
     /// The rows of the nodes as this call brings them.
     fn import(&mut self, view: ViewId) -> Result<Found, CallError> {
         let (request, offered) = (self.call.request, &self.tables.offered);
-        match &self.imported {
+        match &self.encodings.imported {
             None => offered.limit(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
             Some((version, unreadable)) => {
                 let found = offered.look_up(names(request), view, &mut None);
@@ -467,14 +480,14 @@ impl<'c> CallContext<'c> {
         let found = found.map_err(|(node, error)| {
             CallError::Request(format!("node {}: {error}", request.names.name(node)))
         })?;
-        self.imported = Some((found.version, found.unreadable.clone()));
+        self.encodings.imported = Some((found.version, found.unreadable.clone()));
         Ok(found)
     }
 
     /// The index of the nodes at `place` without those that are too large for the backend. One node must not
     /// prevent a call for the others. If all are too large, the call fails, and the failure policy applies.
     fn without_oversize(&mut self, place: usize, session: &Session) -> usize {
-        let nodes = &self.nodes[place];
+        let nodes = &self.encodings.nodes[place];
         let most = session.info.most_request_bytes;
         if nodes.rows.most_bytes() <= most {
             return place;
@@ -489,14 +502,14 @@ impl<'c> CallContext<'c> {
         let left_out = if held.is_some() { LeftOut::ForOne } else { LeftOut::Above(largest) };
         let is_same = |known: &EncodedNodes| known.view == nodes.view && known.left_out == left_out;
         if held.is_none()
-            && let Some(known) = self.nodes.iter().position(is_same)
+            && let Some(known) = self.encodings.nodes.iter().position(is_same)
         {
             return known;
         }
         let is_large = |row: &NodeRow<'_>| row.bytes.len() > largest && is_sent(row);
         let Some(small) = nodes.without(is_large, left_out) else { return place };
-        self.nodes.push(small);
-        self.nodes.len() - 1
+        self.encodings.nodes.push(small);
+        self.encodings.nodes.len() - 1
     }
 
     /// Which of the rows in these slots are still the current rows of their nodes; `None` if all of them.
@@ -534,7 +547,7 @@ fn different_views<'b>(verb: PolicyVerb, backends: impl Iterator<Item = &'b Back
 
 /// The view of nodes, if it has rows in the table of a source.
 fn view_with_rows(verb: PolicyVerb, session: &Session) -> Option<&NodesView> {
-    let view = &session.info.about_nodes(verb).ok()?.nodes;
+    let (_, view) = views(verb, session)?;
     (view.rows != RowView::Name && view.column.is_some()).then_some(view)
 }
 

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use extender_gateway_backend::{Attempt, Backend, answer_cache::AnswerCache, info::Info, session::Session};
+use extender_gateway_backend::{
+    Attempt, Backend,
+    answer_cache::{AnswerCache, VerbCache},
+    info::Info,
+    session::Session,
+};
 use extender_gateway_contract::{
     answer::{FilterAnswer, Reply},
     question::{Question, ScoresWanted},
@@ -12,7 +17,7 @@ use extender_gateway_core::{
     filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
-use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, Outcome};
 use extender_gateway_settings::{
     ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals,
 };
@@ -22,10 +27,12 @@ use tokio::time::Instant;
 
 use super::{
     Call, CallError, Decider,
-    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
-    call_context::{CallContext, EncodedNodes, Readiness},
+    ask::{Ask, Certain, NodeQuestion, Participant},
+    call_context::{CallContext, Readiness},
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
+    purpose::excluded,
+    shadow::Decided,
 };
 
 /// The reason for a node that is not in the node table.
@@ -70,7 +77,7 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(self, call, record);
+        let mut context = CallContext::new(&self.settings, call, record);
         if count > 0 {
             self.before_filter(&mut context, record).await?;
         }
@@ -86,7 +93,8 @@ impl Decider {
         self.prefetched.put(call.pod.uid(), if left > 1 { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, record, &mut context, (0..count).filter(left)).await;
+            let left = || Decided::Left((0..count).filter(left).collect());
+            self.shadow_nodes(PolicyVerb::Filter, call, record, context.encodings, left);
         }
         let filtered = self.conclude(call, &participants, verdict)?;
         record.left = Some(left);
@@ -112,10 +120,7 @@ impl Decider {
             let seat = seat(context, backend, settings, &ready);
             let (place, timeout) = (record.backends.len(), settings.timeout);
             record.backends.push(BackendOutcome {
-                unknown: seat.unknown.clone(),
-                unreadable: seat.unreadable.clone(),
-                deleted: seat.deleted.clone(),
-                oversize: seat.oversize.clone(),
+                not_sent: seat.not_sent.clone(),
                 ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
             });
             participants.push(Participant { place, backend, timeout, ready });
@@ -310,34 +315,25 @@ fn effective_policy(
     settings: &FilterSettings,
     ready: &Readiness,
 ) -> FailurePolicy {
-    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.about_nodes(PolicyVerb::Filter).ok());
-    let excluded = plan.and_then(|plan| context.purpose.excludes(plan));
+    let ready = ready.as_ref().ok();
+    let excluded = ready.and_then(|ready| excluded(context.purpose, &ready.session.info, PolicyVerb::Filter));
     if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
 }
 
 /// A backend's place in the fold.
 fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings, ready: &Readiness) -> Seat {
-    let mut seat = Seat {
-        policy: effective_policy(context, settings, ready),
-        turn: Turn::Parallel,
-        preemption: settings.preemption_may_help,
-        unknown: Vec::new(),
-        unreadable: Vec::new(),
-        deleted: Vec::new(),
-        oversize: Vec::new(),
+    let turn = match ready {
+        Ok(ready) => {
+            ready.session.info.about_nodes(PolicyVerb::Filter).map_or(Turn::Parallel, |plan| plan.turn)
+        }
+        Err(_) => Turn::Parallel,
     };
-    let Ok(ready) = ready else { return seat };
-    let nodes = context.nodes(ready);
-    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
-    if let Some(node) = oversize.first() {
-        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
+    Seat {
+        policy: effective_policy(context, settings, ready),
+        turn,
+        preemption: settings.preemption_may_help,
+        not_sent: context.not_sent(backend, ready),
     }
-    seat.turn = ready.session.info.about_nodes(PolicyVerb::Filter).map_or(seat.turn, |plan| plan.turn);
-    seat.unknown = nodes.not_yet_known().collect();
-    seat.unreadable.clone_from(unreadable);
-    seat.deleted.clone_from(deleted);
-    seat.oversize.clone_from(oversize);
-    seat
 }
 
 /// Which of these nodes may the pod not run on?
@@ -376,26 +372,17 @@ impl NodeQuestion for FilterQuestion {
         backend.filter(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<u32>> {
-        let cache = &ask.ready.session.cache;
-        let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
-        let rows = &ask.nodes().rows;
-        let answers = verdicts.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && verdicts.answers.take_check();
-        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<u32>> {
+        cache.verdicts.as_ref().map(|verdicts| &verdicts.answers)
     }
 
-    fn read(&self, cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
-        Some(cache.verdicts.as_ref()?.read(&fresh.refusals, count))
+    fn read(&self, cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Vec<Option<u32>> {
+        cache.verdicts.as_ref().map_or_else(Vec::new, |verdicts| verdicts.read(&fresh.refusals, count))
     }
 
-    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
-        let (cache, pod) = (&ask.ready.session.cache, ask.pod());
-        if let Some(verdicts) = &cache.verdicts {
-            verdicts.store(pod, certain.only(read));
-        }
-        if let Some((cached, scores)) = cache.scores.as_ref().zip(fresh.scores.as_ref()) {
-            cached.store(pod, certain.only(scores.iter().copied()));
+    fn store_more(&self, ask: &Ask<'_>, certain: &Certain<'_>, fresh: &FilterAnswer) {
+        if let Some((cached, scores)) = ask.session.cache.scores.as_ref().zip(fresh.scores.as_ref()) {
+            cached.store(ask.pod(), certain.only(scores.iter().copied()));
         }
     }
 
@@ -404,30 +391,18 @@ impl NodeQuestion for FilterQuestion {
         Verdicts { refusals, scores: scores.map(|scores| BackendScores::new(ask, slots, scores)) }
     }
 
-    fn splice(
-        &self,
-        ask: &Ask<'_>,
-        mut known: Vec<u32>,
-        missing: Option<(&[u32], FilterAnswer)>,
-    ) -> Verdicts {
-        let (missing, fresh) = missing.unzip();
-        let missing = missing.unwrap_or_default();
-        // These are known only if this is a check: then the new answer counts.
-        for at in missing {
-            known[*at as usize] = 0;
-        }
-        let verdicts = ask.ready.session.cache.verdicts.as_ref();
-        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.groups(&known));
-        for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
-            refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
-            refusals.push(refusal);
-        }
+    fn splice(&self, ask: &Ask<'_>, known: Vec<u32>, missing: Option<(&[u32], FilterAnswer)>) -> Verdicts {
+        let missing = missing.map(|(missing, fresh)| (missing, fresh.refusals));
+        let verdicts = ask.session.cache.verdicts.as_ref();
+        let refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.spliced(known, missing));
         Verdicts { refusals, scores: None }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use extender_gateway_object as object;
     use extender_gateway_pace::fair_queue::Flow;
     use extender_gateway_wire::Request;
@@ -444,7 +419,7 @@ mod tests {
         ] {
             let body =
                 format!(r#"{{"Pod":{{"status":{{"nominatedNodeName":{nominated}}}}},"NodeNames":{names}}}"#);
-            let request = Request::read(body.into()).unwrap();
+            let request = Arc::new(Request::read(body.into()).unwrap());
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
             let call = Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };

@@ -1,12 +1,9 @@
 //! Runs the hooks of a call, one after the other: each is told what those before have left. Then the policies are called
 //! about the result.
 
-use std::time::Duration;
-
 use extender_gateway_backend::{
     Attempt, Backend,
-    answer_cache::{AnswerCache, InternedCache},
-    endpoints::Caller,
+    answer_cache::{AnswerCache, InternedCache, VerbCache},
     session::Session,
 };
 use extender_gateway_contract::{
@@ -15,14 +12,14 @@ use extender_gateway_contract::{
     question::{CallFields, Question},
 };
 use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
-use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, OpenAttempt, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::Mode;
-use tokio::time::Instant;
 
 use super::{
     CallError, Decider,
-    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
-    call_context::{CallContext, EncodedNodes, Ready},
+    ask::{Ask, NodeQuestion, Participant},
+    asker::Tries,
+    call_context::CallContext,
 };
 
 impl Decider {
@@ -79,9 +76,8 @@ impl Decider {
         for backend in self.with_hook(context, verb) {
             let place = begin(backend, verb, record);
             let ready = context.ready(verb, backend).await?;
-            if let Ok(ready) = &ready {
-                record_left_out(backend, context, ready, &mut record.backends[place]);
-            }
+            // They stay as they are.
+            record.backends[place].not_sent = context.not_sent(backend, &ready);
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let participant = Participant { place, backend, timeout, ready };
             let changes = participant.ask(&HookQuestion { verb }, context, &Asked::All).await;
@@ -137,19 +133,6 @@ impl Decider {
     }
 }
 
-/// Records which nodes the hook is not told of. They stay as they are.
-fn record_left_out(backend: &Backend, context: &CallContext<'_>, ready: &Ready, part: &mut BackendOutcome) {
-    let nodes = context.nodes(ready);
-    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
-    if let Some(node) = oversize.first() {
-        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
-    }
-    part.unknown.extend(nodes.not_yet_known());
-    part.unreadable.clone_from(unreadable);
-    part.deleted.clone_from(deleted);
-    part.oversize.clone_from(oversize);
-}
-
 /// Adds a hook's part to the record.
 fn begin(backend: &Backend, verb: PolicyVerb, record: &mut CallRecord) -> usize {
     let policy = backend.settings.policy_about_nodes(verb);
@@ -171,24 +154,15 @@ async fn pod_changes(
     context: &mut CallContext<'_>,
     attempt: &mut OpenAttempt,
 ) -> Result<Changes, BackendFailure> {
-    let verb = PolicyVerb::BeforeFilter;
-    let caller = Caller { verb, pod: context.call.pod.uid() };
-    let mut session = backend.session(caller)?;
-    let now = Instant::now();
-    let configured = backend.settings.timeouts()[verb].unwrap_or_default();
-    // Told to the backend, and in the text of a failure, which must stay the same.
-    let mut timeout = configured.min(context.deadline.duration_since(now));
-    let until = now + timeout;
+    let timeout = backend.settings.timeouts()[PolicyVerb::BeforeFilter].unwrap_or_default();
+    let asker = context.asker(backend, PolicyVerb::BeforeFilter, timeout);
+    let mut session = asker.session()?;
+    let mut tries = asker.begin(&session, attempt)?;
     loop {
-        let answer = ask_about_pod(backend, &session, context, timeout, attempt).await;
-        if answer.is_ok() || !attempt.rpcs.may_retry() {
-            return answer;
+        match ask_about_pod(backend, &session, context, &mut tries).await {
+            Ok(changes) => return Ok(changes),
+            Err(failure) => session = tries.elsewhere(&session, |_| true).ok_or(failure)?,
         }
-        match backend.elsewhere(caller, &session).filter(|_| backend.take_retry(verb)) {
-            Some(other) => session = other,
-            None => return answer,
-        }
-        timeout = until.duration_since(Instant::now());
     }
 }
 
@@ -196,8 +170,7 @@ async fn ask_about_pod(
     backend: &Backend,
     session: &Session,
     context: &mut CallContext<'_>,
-    timeout: Duration,
-    attempt: &mut OpenAttempt,
+    tries: &mut Tries<'_>,
 ) -> Result<Changes, BackendFailure> {
     let plan = session.info.pod_hook(PolicyVerb::BeforeFilter)?;
     let pod = context.pod_in(&plan.pod)?;
@@ -206,18 +179,17 @@ async fn ask_about_pod(
     let known = cache.and_then(|cache| cache.recall_pod(&pod));
     let is_check = known.is_some() && cache.is_some_and(|cache| cache.nodes.answers.take_check());
     if let Some(known) = known.as_ref().filter(|_| !is_check) {
-        attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
+        tries.attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
         return Ok(known.clone());
     }
-    let purpose = context.purpose.of_calls();
-    let call = CallFields { id: &context.id, purpose, reads_id: plan.reads_id, snapshot: 0 };
-    let attempted = Attempt { timeout, flow: context.call.flow, rpcs: &mut attempt.rpcs };
-    let changes = backend.pod_hook(session, call, &pod, attempted).await?;
+    let CallContext { id, purpose, .. } = &*context;
+    let call = CallFields { id, purpose: *purpose, reads_id: plan.reads_id, snapshot: 0 };
+    let changes = backend.pod_hook(session, call, &pod, tries.request()).await?;
     // The answer may have shown that the backend has changed.
     let cache = cache.filter(|_| session.cache.is_trusted());
     match cache {
         Some(_) if known.is_some_and(|known| known != changes) => {
-            attempt.impure |= backend.mark_impure(session, PolicyVerb::BeforeFilter);
+            tries.attempt.impure |= backend.mark_impure(session, PolicyVerb::BeforeFilter);
         }
         Some(cache) => cache.store_pod(&pod, &changes),
         None => {}
@@ -257,42 +229,22 @@ impl NodeQuestion for HookQuestion {
         backend.hook(self.verb, session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<u32>> {
-        let cache = &ask.ready.session.cache;
-        let changes = self.cache(cache).filter(|_| cache.is_trusted())?;
-        let rows = &ask.nodes().rows;
-        let answers = changes.answers.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
-        let check = answers.are_some_known() && changes.answers.take_check();
-        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<u32>> {
+        self.cache(cache).map(|changes| &changes.answers)
     }
 
-    fn read(&self, cache: &AnswerCache, fresh: &Changes, count: usize) -> Option<Vec<Option<u32>>> {
-        Some(self.cache(cache)?.read(&fresh.nodes, count))
-    }
-
-    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, _: &Changes) {
-        if let Some(changes) = self.cache(&ask.ready.session.cache) {
-            changes.store(ask.pod(), certain.only(read));
-        }
+    fn read(&self, cache: &AnswerCache, fresh: &Changes, count: usize) -> Vec<Option<u32>> {
+        self.cache(cache).map_or_else(Vec::new, |changes| changes.read(&fresh.nodes, count))
     }
 
     fn accept(&self, _: &Ask<'_>, _: &[u32], fresh: Changes) -> Changes {
         fresh
     }
 
-    fn splice(&self, ask: &Ask<'_>, mut known: Vec<u32>, missing: Option<(&[u32], Changes)>) -> Changes {
-        let (missing, fresh) = missing.unzip();
-        let missing = missing.unwrap_or_default();
-        // These are known only if this is a check: then the new answer counts.
-        for at in missing {
-            known[*at as usize] = 0;
-        }
-        let cache = self.cache(&ask.ready.session.cache);
-        let mut nodes = cache.map_or_else(Vec::new, |cache| cache.groups(&known));
-        for mut changed in fresh.map_or_else(Vec::new, |fresh| fresh.nodes) {
-            changed.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
-            nodes.push(changed);
-        }
+    fn splice(&self, ask: &Ask<'_>, known: Vec<u32>, missing: Option<(&[u32], Changes)>) -> Changes {
+        let missing = missing.map(|(missing, fresh)| (missing, fresh.nodes));
+        let changes = self.cache(&ask.session.cache);
+        let nodes = changes.map_or_else(Vec::new, |changes| changes.spliced(known, missing));
         Changes { pod: None, nodes }
     }
 }

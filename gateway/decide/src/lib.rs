@@ -6,6 +6,7 @@
 //! shadow mode are called in separate tasks, after the decision.
 
 mod ask;
+mod asker;
 mod bind;
 mod call_changes;
 mod call_context;
@@ -62,7 +63,7 @@ use crate::overrides::Overrides;
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'c> {
     /// The request.
-    pub request: &'c Request,
+    pub request: &'c Arc<Request>,
     /// Its pod.
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
@@ -78,7 +79,7 @@ pub struct Decider {
     backends: Vec<Arc<Backend>>,
     /// Those with hooks, in the order in which the hooks run.
     hooks: Vec<Arc<Backend>>,
-    settings: DeciderSettings,
+    settings: Arc<DeciderSettings>,
     /// Changes with the settings of any backend.
     policy_settings: u64,
     prefetched: PrefetchedScores,
@@ -114,6 +115,26 @@ pub struct DeciderSettings {
     pub overrides: Arc<Overrides>,
 }
 
+impl DeciderSettings {
+    fn pod<'j>(&self, json: &'j [u8]) -> Result<ObjectPod<'j>, ObjectError> {
+        let (pod, unreadable) = (pod::offered(json), &self.tables.offered.unreadable);
+        match &pod {
+            Ok(pod) => unreadable.remove("Pod", pod.namespace(), pod.name()),
+            Err(error) => {
+                unreadable.add_of_call(ObjectHead::of(json).object("Pod"), &error.to_string());
+                self.observer.metrics.process().unreadable_objects.inc();
+            }
+        }
+        pod
+    }
+
+    /// Until when a call that was received at `began` waits for unknown nodes.
+    fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
+        let Self { cadences, timeouts, .. } = self;
+        unknown_nodes_deadline(Instant::now(), cadences.unknown_nodes, began, timeouts.decision)
+    }
+}
+
 impl Decider {
     /// Creates one for backends in effective order. `hooks` are those with hooks, in the order of the file.
     pub fn new(backends: Vec<Arc<Backend>>, hooks: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
@@ -123,7 +144,7 @@ impl Decider {
             hooks,
             policy_settings: settings.pacing.generation_of(policies),
             prefetched: PrefetchedScores::new(settings.cadences.early_scores),
-            settings,
+            settings: Arc::new(settings),
             failure_log: RateLimitedLog::default(),
             // The random key of a hasher is the standard library's source of randomness.
             run: RandomState::new().hash_one(0_u8),
@@ -144,15 +165,7 @@ impl Decider {
     /// # Errors
     /// The pod cannot be read.
     pub fn pod<'j>(&self, json: &'j [u8]) -> Result<ObjectPod<'j>, ObjectError> {
-        let pod = pod::offered(json);
-        match &pod {
-            Ok(pod) => self.unreadable().remove("Pod", pod.namespace(), pod.name()),
-            Err(error) => {
-                self.unreadable().add_of_call(ObjectHead::of(json).object("Pod"), &error.to_string());
-                self.metrics().process().unreadable_objects.inc();
-            }
-        }
-        pod
+        self.settings.pod(json)
     }
 
     /// The objects of calls that cannot be read.
@@ -207,12 +220,6 @@ impl Decider {
 
     fn metrics(&self) -> &Metrics {
         &self.settings.observer.metrics
-    }
-
-    /// Until when a call that was received at `began` waits for unknown nodes.
-    fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
-        let DeciderSettings { cadences, timeouts, .. } = &self.settings;
-        unknown_nodes_deadline(Instant::now(), cadences.unknown_nodes, began, timeouts.decision)
     }
 
     /// Records a backend's failure in its part of a call, from which it is counted, and logs it at most once per

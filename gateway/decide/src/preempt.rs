@@ -5,11 +5,11 @@
 //! wait for unknown nodes. If its answer counts, that node is no longer a candidate, under either failure policy,
 //! since the backend's verdict on it is unknown.
 
-mod encoded;
+pub(super) mod encoded;
 
 use std::sync::Arc;
 
-use extender_gateway_backend::{Attempt, Backend, endpoints::Caller};
+use extender_gateway_backend::Backend;
 use extender_gateway_cluster::pods::PodTable;
 use extender_gateway_contract::{preempt::PreemptQuestion, question::CallFields};
 use extender_gateway_core::{
@@ -18,23 +18,19 @@ use extender_gateway_core::{
 };
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_pace::fair_queue::Flow;
-use extender_gateway_record::{BackendAttempt, BackendOutcome, CallRecord, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::{AddedVictims, PreemptSettings};
 use extender_gateway_wire::PreemptRequest;
 use tokio::time::Instant;
 
 use self::encoded::EncodedVictims;
-use super::{
-    CallError, Decider,
-    call_context::LaterNodes,
-    shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
-};
+use super::{CallError, Decider, asker::Asker};
 
 /// A preempt call as received by `door`.
 #[derive(Debug, Clone, Copy)]
 pub struct PreemptCall<'c> {
     /// The request.
-    pub request: &'c PreemptRequest,
+    pub request: &'c Arc<PreemptRequest>,
     /// The pod that needs room.
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
@@ -61,9 +57,9 @@ impl Decider {
         &self,
         call: PreemptCall<'_>,
         record: &mut CallRecord,
-    ) -> Result<Vec<Candidate>, CallError> {
+    ) -> Result<Arc<Vec<Candidate>>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
-        let wait_until = self.unknown_nodes_deadline(call.began);
+        let wait_until = self.settings.unknown_nodes_deadline(call.began);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {
@@ -75,9 +71,10 @@ impl Decider {
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown(unknown));
         }
-        self.shadow_preempt(call, record, chain.left()).await;
         record.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
-        Ok(chain.into_left())
+        let left = Arc::new(chain.into_left());
+        self.shadow_preempt(call, record, &left);
+        Ok(left)
     }
 
     /// Calls one backend and applies its answer. Returns how many candidates were dropped because their nodes are
@@ -97,14 +94,12 @@ impl Decider {
             settings.failure_policy.into(),
         ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
-        let asked = self.ask(call, step, &record.id, chain.left(), &mut attempt).await;
-        let (encoded, kept) = asked.unwrap_or_else(|failure| (EncodedVictims::default(), Err(failure)));
-        let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
-        if kept.is_ok() {
-            let part = &mut record.backends[at];
-            (part.unknown, part.unreadable) = (encoded.unknown, encoded.unreadable);
-            (part.deleted, part.oversize) = (encoded.deleted, encoded.oversize);
-        }
+        let (encoded, kept) = self.ask(call, step, &record.id, chain.left(), &mut attempt).await.map_or_else(
+            |failure| (EncodedVictims::default(), Err(failure)),
+            |(encoded, kept)| (encoded, Ok(kept)),
+        );
+        let unknown = u32::try_from(encoded.not_sent.unknown.len()).unwrap_or(u32::MAX);
+        record.backends[at].not_sent = encoded.not_sent;
         let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, node, uid);
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
@@ -134,89 +129,44 @@ impl Decider {
     /// The candidates that a backend is called for, and its answer.
     ///
     /// # Errors
-    /// The backend cannot be called.
+    /// There is no answer.
     async fn ask(
         &self,
         call: PreemptCall<'_>,
         step: PreemptStep<'_>,
         id: &str,
         left: &[Candidate],
-        attempt: &mut BackendAttempt,
-    ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
+        attempt: &mut OpenAttempt,
+    ) -> Result<(EncodedVictims, Vec<Kept>), BackendFailure> {
         let PreemptStep { backend, settings, wait_until } = step;
-        let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
-        let mut session = backend.session(caller)?;
-        let deadline = call.began + self.settings.timeouts.decision;
+        let asker = Asker {
+            backend,
+            verb: PolicyVerb::Preempt,
+            pod: call.pod.uid(),
+            flow: call.flow,
+            purpose: self.settings.purpose.of_calls(),
+            timeout: settings.timeout,
+            deadline: call.began + self.settings.timeouts.decision,
+        };
+        let mut session = asker.session()?;
+        let mut encoded = self.settings.encode_victims(call, wait_until, &session, left).await?;
+        let mut tries = asker.begin(&session, attempt)?;
         loop {
-            let encoded = self.encode_victims(call, wait_until, &session, left).await?;
-            let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
-            attempt.set_requested(encoded.candidates.len());
+            let Some(nodes) = &encoded.nodes else { return Ok((encoded, Vec::new())) };
+            tries.attempt.set_requested(encoded.candidates.len());
+            let purpose = self.settings.purpose.of_calls();
             let question = PreemptQuestion {
-                call: CallFields {
-                    id,
-                    purpose: self.settings.purpose.of_calls(),
-                    reads_id: encoded.reads_id,
-                    snapshot: 0,
-                },
+                call: CallFields { id, purpose, reads_id: encoded.reads_id, snapshot: 0 },
                 pod: &encoded.pod,
                 nodes,
                 candidates: &encoded.messages,
             };
-            let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
-            let kept = backend
-                .preempt(&session, question, Attempt { timeout, flow: call.flow, rpcs: &mut attempt.rpcs })
-                .await;
-            let has_effects =
-                session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects);
-            if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
-                return Ok((encoded, kept));
+            match backend.preempt(&session, question, tries.request()).await {
+                Ok(kept) => return Ok((encoded, kept)),
+                Err(failure) => session = tries.elsewhere(&session, |_| true).ok_or(failure)?,
             }
-            let other = backend.elsewhere(caller, &session);
-            let other = other.filter(|_| backend.take_retry(PolicyVerb::Preempt));
-            let Some(other) = other else { return Ok((encoded, kept)) };
-            session = other;
+            encoded = self.settings.encode_victims(call, wait_until, &session, left).await?;
         }
-    }
-
-    /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
-    /// disagreement.
-    async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
-        for backend in self.shadows(call.pod, PolicyVerb::Preempt, record) {
-            let Some(settings) = &backend.settings.preempt else { continue };
-            let prepared = self.prepare_shadow(call, backend, settings, left).await;
-            self.spawn(PolicyVerb::Preempt, backend, record, prepared);
-        }
-    }
-
-    /// The call, if there are candidates, or why the backend is unavailable. Waits for no node.
-    async fn prepare_shadow(
-        &self,
-        call: PreemptCall<'_>,
-        backend: &Arc<Backend>,
-        settings: &PreemptSettings,
-        left: &[Candidate],
-    ) -> Prepared {
-        let permit = backend.shadow_call()?;
-        let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
-        if session.info.about_nodes(PolicyVerb::Preempt).is_ok_and(|plan| plan.side_effects) {
-            return Ok(None);
-        }
-        let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;
-        let EncodedVictims { pod, reads_id, candidates, nodes: Some(nodes), messages, .. } = encoded else {
-            return Ok(None);
-        };
-        let question = PreemptShadow { candidates, messages, settings: settings.clone() };
-        Ok(Some(ShadowCall {
-            backend: Arc::clone(backend),
-            pod,
-            reads_id,
-            snapshot: 0,
-            session,
-            nodes: LaterNodes::Encoded(nodes),
-            timeout: settings.timeout,
-            question: ShadowQuestion::Preempt(question),
-            _permit: permit,
-        }))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_backend::{
     Attempt, Backend,
-    answer_cache::{AnswerCache, Answers},
+    answer_cache::{AnswerCache, Answers, VerbCache},
     info::ScorePlan,
     session::Session,
 };
@@ -20,7 +20,7 @@ use extender_gateway_core::{
     filter::Asked,
     score::{self, Ballot},
 };
-use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{BackendOutcome, CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::Mode;
 use foldhash::{HashMap, HashMapExt};
 use futures_util::future::join_all;
@@ -29,8 +29,9 @@ use tokio::time::Instant;
 
 use super::{
     Call, CallError, Decider,
-    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
+    ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::CallContext,
+    shadow::{self, Decided},
 };
 
 /// The most pods with kept scores. Beyond this all are dropped.
@@ -52,7 +53,7 @@ impl Decider {
         record: &mut CallRecord,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(self, call, record);
+        let mut context = CallContext::new(&self.settings, call, record);
         let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
@@ -96,7 +97,8 @@ impl Decider {
                 }
             }
         }
-        self.shadow_score(call, record, &mut context, &totals).await;
+        let best = || Decided::Best(shadow::best(&totals));
+        self.shadow_nodes(PolicyVerb::Score, call, record, context.encodings, best);
         Ok(totals)
     }
 }
@@ -164,27 +166,17 @@ impl NodeQuestion for ScoreQuestion<'_> {
         backend.score(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<i32>> {
-        let (session, pod, rows) = (&ask.ready.session, ask.pod(), &ask.nodes().rows);
-        let cache = &session.cache;
-        if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
-            let answers = scores.recall(pod, slots.iter().map(|slot| rows.key(*slot)));
-            let check = answers.are_some_known() && scores.take_check();
-            return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
-        }
-        let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;
-        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows, slots), check: false })
+    fn cached<'c>(&self, cache: &'c AnswerCache) -> Option<&'c VerbCache<i32>> {
+        cache.scores.as_ref()
     }
 
-    fn read(&self, cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
-        cache.scores.as_ref()?;
-        Some(fresh.iter().copied().map(Some).collect())
+    fn prefetched(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Answers<i32>> {
+        let scores = self.prefetched.iter().find(|scores| scores.are_of(ask.session, ask.pod()))?;
+        Some(scores.recall(&ask.nodes().rows, slots))
     }
 
-    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
-        if let Some(scores) = &ask.ready.session.cache.scores {
-            scores.store(ask.pod(), certain.only(fresh.iter().copied()));
-        }
+    fn read(&self, _: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Vec<Option<i32>> {
+        fresh.iter().copied().map(Some).collect()
     }
 
     fn accept(&self, _: &Ask<'_>, _: &[u32], fresh: Vec<i32>) -> Vec<i32> {
@@ -240,13 +232,7 @@ impl BackendScores {
         let rows = &ask.nodes().rows;
         let kept = if slots.len() == rows.len() { Arc::clone(rows.slots()) } else { slots.into() };
         let versions = Certain::of(ask, slots).versions();
-        Self {
-            session: Arc::downgrade(&ask.ready.session),
-            pod: ask.pod().clone(),
-            slots: kept,
-            versions,
-            scores,
-        }
+        Self { session: Arc::downgrade(ask.session), pod: ask.pod().clone(), slots: kept, versions, scores }
     }
 
     fn bytes(&self) -> usize {

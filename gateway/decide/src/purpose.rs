@@ -1,7 +1,7 @@
 //! What decisions are for, and what follows for the calls to backends.
 
-use extender_gateway_backend::info::VerbPlan;
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_backend::info::Info;
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb};
 use extender_policy_api::v1alpha1::Purpose;
 
 /// What decisions are for.
@@ -29,11 +29,11 @@ impl DecisionPurpose {
             Self::Simulation => Purpose::Simulate,
         }
     }
+}
 
-    /// Why a verb is not called.
-    pub(super) fn excludes(self, plan: &VerbPlan) -> Option<BackendFailure> {
-        let excluded = self == Self::Simulation && plan.side_effects;
-        let detail = "has side effects and is not asked in a simulation";
-        excluded.then(|| BackendFailure::new(FailureKind::Unsuitable, detail))
-    }
+/// Why a verb is not called for this purpose.
+pub(super) fn excluded(purpose: Purpose, info: &Info, verb: PolicyVerb) -> Option<BackendFailure> {
+    let is_excluded = purpose == Purpose::Simulate && info.has_side_effects(verb);
+    let detail = "has side effects and is not asked in a simulation";
+    is_excluded.then(|| BackendFailure::new(FailureKind::Unsuitable, detail))
 }

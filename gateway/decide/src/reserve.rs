@@ -111,7 +111,7 @@ impl Decider {
     ) -> Result<Option<AssumedPod>, CallError> {
         let Placement { assignment, json, pod, until, flow } = placement;
         let tables = &self.settings.tables;
-        let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
+        let request = Arc::new(Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?);
         let concerns = |backend: &Backend| self.asks_again(backend);
         let mut asked = self.asked(pod, |backend| backend.filter.as_ref());
         let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {
@@ -142,9 +142,8 @@ impl Decider {
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
     /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
-        let side_effects = backend.any_session().is_ok_and(|session| {
-            session.info.about_nodes(PolicyVerb::Filter).is_ok_and(|plan| plan.side_effects)
-        });
+        let side_effects =
+            backend.any_session().is_ok_and(|session| session.info.has_side_effects(PolicyVerb::Filter));
         self.settings.tables.table.is_some() && backend.may_depend_on_pods() && !side_effects
     }
 
@@ -154,7 +153,7 @@ impl Decider {
         until: Instant,
         record: &mut CallRecord,
     ) -> Result<(), CallError> {
-        let mut context = CallContext::new(self, call, record);
+        let mut context = CallContext::new(&self.settings, call, record);
         context.deadline = context.deadline.min(until);
         self.before_filter(&mut context, record).await?;
         let select = |backend: &Backend| self.asks_again(backend);

@@ -1,11 +1,12 @@
-//! Backends in shadow mode: called in the background and compared with the decision. No call waits for them, nor for what they
-//! are sent about nodes.
+//! Backends in shadow mode: called in the background and compared with the decision. No call waits for them, nor for the
+//! encoding of what they are sent: that begins after the response.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use extender_gateway_backend::{Attempt, Backend, session::Session};
+use extender_gateway_backend::{Backend, endpoints::Caller, session::Session};
 use extender_gateway_contract::{
+    nodes::NodesField,
     preempt::PreemptQuestion,
     question::{CallFields, Question, ScoresWanted},
 };
@@ -15,173 +16,235 @@ use extender_gateway_core::{
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     score::{self, Ballot},
 };
+use extender_gateway_object::pod::{self, ObjectPod};
 use extender_gateway_pace::fair_queue::Flow;
-use extender_gateway_record::{Agreement, BackendAttempt, CallRecord, Outcome};
+use extender_gateway_record::{Agreement, CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::{AddedVictims, PreemptSettings};
-use extender_policy_api::v1alpha1::{self as api, Purpose};
-use futures_util::FutureExt;
-use tokio::sync::OwnedSemaphorePermit;
+use extender_gateway_wire::{PreemptRequest, Request};
+use extender_policy_api::v1alpha1 as api;
+use tokio::{sync::OwnedSemaphorePermit, task::yield_now, time::Instant};
 
 use super::{
-    Call, Decider,
-    call_context::{CallContext, LaterNodes},
+    Call, Decider, DeciderSettings, PreemptCall,
+    asker::Asker,
+    call_context::{CallContext, Encodings},
+    preempt::encoded::EncodedVictims,
     prioritize::{self, Scored},
 };
 
+/// The backends in shadow mode of one call, to be called after its response. The request is in memory until what they are
+/// sent is encoded.
+struct LaterCalls {
+    settings: Arc<DeciderSettings>,
+    began: Instant,
+    calls: Vec<LaterCall>,
+}
+
+/// A backend in shadow mode, to be called.
+struct LaterCall {
+    backend: Arc<Backend>,
+    verb: PolicyVerb,
+    record: CallRecord,
+    /// Its permit among the concurrent shadow calls to the backend, or why it is not called.
+    permit: Result<OwnedSemaphorePermit, BackendFailure>,
+}
+
+/// A decision about nodes that backends in shadow mode are compared with.
+pub(super) enum Decided {
+    /// The nodes that filter leaves, ascending.
+    Left(Vec<u32>),
+    /// Which nodes of the call have the best total.
+    Best(Arc<[bool]>),
+}
+
 /// A call to a backend in shadow mode, for all verbs.
-pub(super) struct ShadowCall {
-    pub(super) backend: Arc<Backend>,
-    pub(super) session: Arc<Session>,
-    pub(super) pod: Bytes,
+struct ShadowCall {
+    session: Arc<Session>,
+    pod: Bytes,
     /// The id of the declaration that pod and nodes are encoded with.
-    pub(super) reads_id: u32,
+    reads_id: u32,
     /// The number of the state of the nodes; 0 without one.
-    pub(super) snapshot: u64,
-    pub(super) nodes: LaterNodes,
-    pub(super) timeout: Duration,
-    pub(super) question: ShadowQuestion,
-    /// Its permit among the concurrent shadow calls to the backend.
-    pub(super) _permit: OwnedSemaphorePermit,
+    snapshot: u64,
+    nodes: NodesField,
+    question: ShadowQuestion,
 }
 
 /// What is asked of a backend in shadow mode. Positions are those of nodes in the request, ascending.
-pub(super) enum ShadowQuestion {
+enum ShadowQuestion {
     /// Which of the remaining nodes would it reject?
     Filter { nodes: Vec<u32> },
     /// How would it score the nodes? `best` are those of the call that the decision scores best.
-    Score { nodes: Vec<u32>, best: Vec<bool> },
-    /// Which of the remaining candidates would it change?
-    Preempt(PreemptShadow),
-}
-
-/// The candidates that a backend in shadow mode is called for.
-pub(super) struct PreemptShadow {
-    pub(super) candidates: Vec<Candidate>,
-    /// The same as they are sent.
-    pub(super) messages: Vec<api::Candidate>,
-    pub(super) settings: PreemptSettings,
+    Score { nodes: Vec<u32>, best: Arc<[bool]> },
+    /// Which of the remaining candidates would it change? `messages` are the same as they are sent.
+    Preempt { candidates: Vec<Candidate>, messages: Vec<api::Candidate>, settings: PreemptSettings },
 }
 
 /// A call; `None` if it has no nodes; or why the backend is unavailable.
-pub(super) type Prepared = Result<Option<ShadowCall>, BackendFailure>;
+type Prepared = Result<Option<ShadowCall>, BackendFailure>;
 
 impl Decider {
-    /// Calls the shadow backends that filter for the remaining nodes, as if they came last: any rejection is a
-    /// disagreement.
-    pub(super) async fn shadow_filter(
+    /// Calls the backends in shadow mode that filter or score, after the response: as if they came last. Any rejection of
+    /// a remaining node is a disagreement, and so is having none of the best nodes among its own best.
+    pub(super) fn shadow_nodes(
         &self,
+        verb: PolicyVerb,
         call: Call<'_>,
         record: &CallRecord,
-        context: &mut CallContext<'_>,
-        left: impl Iterator<Item = u32> + Clone,
+        encodings: Encodings,
+        decided: impl FnOnce() -> Decided,
     ) {
-        for backend in self.shadows(call.pod, PolicyVerb::Filter, record) {
-            let Some(settings) = &backend.settings.filter else { continue };
-            let question = |nodes| ShadowQuestion::Filter { nodes };
-            let prepared =
-                prepare(context, PolicyVerb::Filter, backend, settings.timeout, left.clone(), question).await;
-            self.spawn(PolicyVerb::Filter, backend, record, prepared);
+        if let Some(later) = self.later_calls(verb, call.pod, record, call.began) {
+            let work = later.about_nodes(Arc::clone(call.request), encodings, decided());
+            self.settings.observer.spawn(work);
         }
     }
 
-    /// Calls the shadow backends that score: having none of the best nodes among its own best is a disagreement.
-    pub(super) async fn shadow_score(
+    /// The same for those that preempt: any change of the remaining candidates is a disagreement.
+    pub(super) fn shadow_preempt(
         &self,
-        call: Call<'_>,
+        call: PreemptCall<'_>,
         record: &CallRecord,
-        context: &mut CallContext<'_>,
-        totals: &[Option<i64>],
+        left: &Arc<Vec<Candidate>>,
     ) {
-        for backend in self.shadows(call.pod, PolicyVerb::Score, record) {
-            let Some(settings) = &backend.settings.score else { continue };
-            let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let question = |nodes| ShadowQuestion::Score { nodes, best: best(totals) };
-            let prepared =
-                prepare(context, PolicyVerb::Score, backend, settings.timeout, all, question).await;
-            self.spawn(PolicyVerb::Score, backend, record, prepared);
+        if let Some(later) = self.later_calls(PolicyVerb::Preempt, call.pod, record, call.began) {
+            let work = later.about_candidates(Arc::clone(call.request), Arc::clone(left));
+            self.settings.observer.spawn(work);
         }
     }
 
-    /// Calls a backend in shadow mode in a separate task, which outlives the call. Unavailability is recorded as well,
-    /// and a panic is counted.
-    pub(super) fn spawn(&self, verb: PolicyVerb, backend: &Backend, record: &CallRecord, prepared: Prepared) {
+    /// `None` if no backend is in shadow mode for this pod.
+    fn later_calls(
+        &self,
+        verb: PolicyVerb,
+        pod: &ObjectPod<'_>,
+        record: &CallRecord,
+        began: Instant,
+    ) -> Option<LaterCalls> {
+        let shadows = self.shadows(pod, verb, record);
+        let shadows = shadows.filter(|backend| backend.settings.timeouts()[verb].is_some());
+        let later = |backend: &Arc<Backend>| LaterCall {
+            backend: Arc::clone(backend),
+            verb,
+            record: record.of_shadow(&backend.settings, verb, self.shadow_reason(backend)),
+            permit: backend.shadow_call(),
+        };
+        let calls: Vec<_> = shadows.map(later).collect();
+        (!calls.is_empty()).then(|| LaterCalls { settings: Arc::clone(&self.settings), began, calls })
+    }
+}
+
+impl LaterCalls {
+    async fn about_nodes(self, request: Arc<Request>, encodings: Encodings, decided: Decided) {
+        let Self { settings, began, calls } = self;
+        // With HTTP/2 the response is written by the connection's task, which is woken after this one.
+        yield_now().await;
+        let json = request.pod();
+        // The decision has read it.
+        let (Ok(pod), Some(first)) = (pod::offered(&json), calls.first()) else { return };
+        let call = Call { request: &request, pod: &pod, began, flow: Flow::Own };
+        let mut context = CallContext::in_shadow(&settings, call, &first.record, encodings);
+        for later in calls {
+            let prepared = match &later.permit {
+                Ok(_) => decided.prepare(&mut context, later.verb, &later.backend).await,
+                Err(failure) => Err(failure.clone()),
+            };
+            later.spawn(&settings, prepared);
+            // Encoding takes long if there are many nodes.
+            yield_now().await;
+        }
+    }
+
+    async fn about_candidates(self, request: Arc<PreemptRequest>, left: Arc<Vec<Candidate>>) {
+        let Self { settings, began, calls } = self;
+        yield_now().await;
+        let json = request.pod();
+        let Ok(pod) = pod::offered(&json) else { return };
+        let call = PreemptCall { request: &request, pod: &pod, began, flow: Flow::Own };
+        for later in calls {
+            let prepared = match &later.permit {
+                Ok(_) => victims(&settings, call, &later.backend, &left).await,
+                Err(failure) => Err(failure.clone()),
+            };
+            later.spawn(&settings, prepared);
+            yield_now().await;
+        }
+    }
+}
+
+impl LaterCall {
+    /// Calls the backend in a separate task. Unavailability is recorded as well.
+    fn spawn(self, settings: &DeciderSettings, prepared: Prepared) {
         let Some(prepared) = prepared.transpose() else { return };
-        let record = record.of_shadow(&backend.settings, verb, self.shadow_reason(backend));
-        let observer = Arc::clone(&self.settings.observer);
-        let metrics = Arc::clone(&observer.metrics);
-        let purpose = self.settings.purpose.of_shadow_calls();
-        let work = AssertUnwindSafe(async move {
+        let observer = Arc::clone(&settings.observer);
+        let purpose = settings.purpose.of_shadow_calls();
+        settings.observer.spawn(async move {
+            let Self { backend, verb, record, permit: _permit } = self;
             let mut attempt = record.recorder.start_attempt(0, record.trace);
+            let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let answer = match prepared {
-                Ok(call) => call.ask(&record.id, purpose, &mut attempt).await,
+                Ok(call) => {
+                    let deadline = Instant::now() + timeout;
+                    let (backend, pod, flow) = (&*backend, &*record.pod.uid, Flow::Own);
+                    let asker = Asker { backend, verb, pod, flow, purpose, timeout, deadline };
+                    call.ask(&record.id, asker, &mut attempt).await
+                }
                 Err(failure) => Err(failure),
             };
             observer.record_shadow(verb.of_call(), &record.with_shadow_outcome(answer, attempt));
         });
-        self.settings.observer.spawn(async move {
-            if work.catch_unwind().await.is_err() {
-                metrics.panicked();
-            }
-        });
     }
 }
 
-impl PreemptShadow {
-    /// Compares an answer with the decision.
-    fn compare(
-        &self,
-        answer: Result<Vec<Kept>, BackendFailure>,
-    ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let added = match self.settings.added_victims {
-            AddedVictims::Refused => Added::Refused,
-            // Its victims are not evicted: any added victim is a disagreement.
-            AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
-        };
-        let mut chain = Chain::begin(self.candidates.clone());
-        match chain.take(&self.candidates, answer, Terms { policy: self.settings.failure_policy, added }) {
-            Taken::Counted => {
-                let agreement =
-                    if chain.left() == self.candidates { Agreement::Agrees } else { Agreement::Disagrees };
-                Ok((agreement, Outcome::candidates(chain.left())))
-            }
-            Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
+impl Decided {
+    /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
+    async fn prepare(&self, context: &mut CallContext<'_>, verb: PolicyVerb, backend: &Backend) -> Prepared {
+        // Nodes that cannot be parsed cannot be encoded for a backend.
+        let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
+        let ready = ready?;
+        if ready.session.info.has_side_effects(verb) {
+            return Ok(None);
         }
+        let encoded = context.nodes(&ready);
+        let has_row = |node: &u32| encoded.unknown.binary_search(node).is_err();
+        let nodes: Vec<u32> = match self {
+            Self::Left(nodes) => nodes.iter().copied().filter(has_row).collect(),
+            Self::Best(best) => (0..).take(best.len()).filter(has_row).collect(),
+        };
+        if nodes.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(ShadowCall {
+            pod: context.pod(&ready).clone(),
+            reads_id: ready.reads_id,
+            snapshot: encoded.snapshot,
+            nodes: encoded.field(&encoded.slots(&Asked::Some(nodes.clone()))),
+            session: ready.session,
+            question: match self {
+                Self::Left(_) => ShadowQuestion::Filter { nodes },
+                Self::Best(best) => ShadowQuestion::Score { nodes, best: Arc::clone(best) },
+            },
+        }))
     }
 }
 
-/// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
-async fn prepare(
-    context: &mut CallContext<'_>,
-    verb: PolicyVerb,
-    backend: &Arc<Backend>,
-    timeout: Duration,
-    nodes: impl Iterator<Item = u32>,
-    question: impl FnOnce(Vec<u32>) -> ShadowQuestion,
+/// The call, if there are candidates, or why the backend is unavailable. Waits for no node.
+async fn victims(
+    decider: &DeciderSettings,
+    call: PreemptCall<'_>,
+    backend: &Backend,
+    left: &[Candidate],
 ) -> Prepared {
-    let permit = backend.shadow_call()?;
-    context.switch_to_shadow();
-    // Nodes that cannot be parsed cannot be encoded for a backend.
-    let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
-    let ready = ready?;
-    if ready.session.info.about_nodes(verb).is_ok_and(|plan| plan.side_effects) {
+    let Some(settings) = &backend.settings.preempt else { return Ok(None) };
+    let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
+    if session.info.has_side_effects(PolicyVerb::Preempt) {
         return Ok(None);
     }
-    let encoded = context.nodes(&ready);
-    let nodes: Vec<u32> = nodes.filter(|node| encoded.unknown.binary_search(node).is_err()).collect();
-    if nodes.is_empty() {
+    let encoded = decider.encode_victims(call, Instant::now(), &session, left).await?;
+    let EncodedVictims { pod, reads_id, candidates, nodes: Some(nodes), messages, .. } = encoded else {
         return Ok(None);
-    }
-    Ok(Some(ShadowCall {
-        backend: Arc::clone(backend),
-        pod: context.pod(&ready).clone(),
-        reads_id: ready.reads_id,
-        snapshot: encoded.snapshot,
-        session: ready.session,
-        nodes: encoded.later(&encoded.slots(&Asked::Some(nodes.clone()))),
-        timeout,
-        question: question(nodes),
-        _permit: permit,
-    }))
+    };
+    let question = ShadowQuestion::Preempt { candidates, messages, settings: settings.clone() };
+    Ok(Some(ShadowCall { session, pod, reads_id, snapshot: 0, nodes, question }))
 }
 
 impl ShadowCall {
@@ -189,37 +252,58 @@ impl ShadowCall {
     async fn ask(
         self,
         id: &str,
-        purpose: Purpose,
-        attempt: &mut BackendAttempt,
+        asker: Asker<'_>,
+        attempt: &mut OpenAttempt,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let Self { backend, session, pod, reads_id, snapshot, nodes, timeout, question, .. } = self;
-        let nodes = nodes.into_field();
+        let Self { session, pod, reads_id, snapshot, nodes, question } = self;
         attempt.set_requested(nodes.count as usize);
-        let attempt = Attempt { timeout, flow: Flow::Own, rpcs: &mut attempt.rpcs };
+        let (backend, purpose) = (asker.backend, asker.purpose);
+        let mut tries = asker.begin(&session, attempt)?;
         let call = CallFields { id, purpose, reads_id, snapshot };
         let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {
             ShadowQuestion::Filter { nodes } => {
-                let refusals = backend.filter(&session, request, attempt).await?.inline()?.refusals;
+                let refusals = backend.filter(&session, request, tries.request()).await?.inline()?.refusals;
                 let agreement = agreement_on_nodes(&refusals);
                 Ok((agreement, Outcome::Filtered(Heard { nodes: Asked::Some(nodes), refusals })))
             }
             ShadowQuestion::Score { nodes, best } => {
-                let scores = backend.score(&session, request, attempt).await?.inline()?;
-                let Scored { ballot, outside } = prioritize::scored(&backend, &session, Some(nodes), scores)?;
+                let scores = backend.score(&session, request, tries.request()).await?.inline()?;
+                let Scored { ballot, outside } = prioritize::scored(backend, &session, Some(nodes), scores)?;
                 Ok((agreement_on_scores(&ballot, &best), Outcome::Scored(ballot, outside)))
             }
-            ShadowQuestion::Preempt(preempt) => {
-                let candidates = &preempt.messages;
-                let request = PreemptQuestion { call, pod: &pod, nodes: &nodes, candidates };
-                preempt.compare(backend.preempt(&session, request, attempt).await)
+            ShadowQuestion::Preempt { candidates, messages, settings } => {
+                let request = PreemptQuestion { call, pod: &pod, nodes: &nodes, candidates: &messages };
+                let kept = backend.preempt(&session, request, tries.request()).await?;
+                agreement_on_victims(&candidates, kept, &settings)
             }
         }
     }
 }
 
+/// Compares an answer about these candidates with the decision, which left them.
+fn agreement_on_victims(
+    candidates: &[Candidate],
+    kept: Vec<Kept>,
+    settings: &PreemptSettings,
+) -> Result<(Agreement, Outcome), BackendFailure> {
+    let added = match settings.added_victims {
+        AddedVictims::Refused => Added::Refused,
+        // Its victims are not evicted: any added victim is a disagreement.
+        AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
+    };
+    let mut chain = Chain::begin(candidates.to_vec());
+    match chain.take(candidates, Ok(kept), Terms { policy: settings.failure_policy, added }) {
+        Taken::Counted => {
+            let agreement = if chain.left() == candidates { Agreement::Agrees } else { Agreement::Disagrees };
+            Ok((agreement, Outcome::candidates(chain.left())))
+        }
+        Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
+    }
+}
+
 /// The nodes with the largest total; all nodes if none has one.
-fn best(totals: &[Option<i64>]) -> Vec<bool> {
+pub(super) fn best(totals: &[Option<i64>]) -> Arc<[bool]> {
     let largest = totals.iter().flatten().max();
     totals.iter().map(|total| largest.is_none() || total.as_ref() == largest).collect()
 }

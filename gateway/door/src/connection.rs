@@ -27,6 +27,8 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
+use tracing::Instrument;
+
 use super::{
     CallBody, Caller, Door,
     accept::{Accepted, IDLE, LARGEST_BUFFER, LARGEST_HEAD},
@@ -129,6 +131,8 @@ impl Connection {
                 std::future::pending::<()>().await;
             }
         };
+        // Each stream has a task of its own.
+        let service = service_fn(move |request| self.clone().call(request).in_current_span());
         let served = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
@@ -137,7 +141,7 @@ impl Connection {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(LARGEST_HEAD)
-            .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
+            .serve_connection(TokioIo::new(stream), service);
         let asked = async {
             tokio::select! {
                 _ = timeout_at(old_at, ending.changed()) => {}

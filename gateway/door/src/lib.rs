@@ -31,7 +31,7 @@ use extender_gateway_core::{Assignment, Verb};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, header::ORIGIN, request::Parts};
 use hyper::body::Incoming;
-use tracing::field::display;
+use tracing::{Instrument, Span, field::display};
 
 use self::{
     admission::{Admission, Received},
@@ -56,7 +56,7 @@ use extender_gateway_decide::{Call, CallError, Decider, PreemptCall};
 use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
-use extender_gateway_record::{CallOutcome, HttpCall, PodRef, RequestedNodes};
+use extender_gateway_record::{CallOutcome, CallRecord, HttpCall, PodRef, RequestedNodes};
 use extender_gateway_settings::{Config, ConfigSummary, VerbPaths};
 use extender_gateway_wire::{self as wire, PreemptRequest, reply};
 
@@ -257,6 +257,13 @@ async fn survive<T>(
     })
 }
 
+/// Log lines below name the call. Only at level debug: a span that is written costs a call 6 to 9 allocations and 2 µs.
+fn log_span(verb: Verb, record: &CallRecord) -> Span {
+    let PodRef { namespace, name: pod, .. } = &record.pod;
+    let trace_id = record.trace.map(|trace| display(trace.trace_id));
+    tracing::debug_span!("call", verb = verb.name(), pod, namespace, trace_id)
+}
+
 impl Served {
     /// The backends that have to answer before the gateway is ready, each with the reason while it is not connected.
     pub fn required(&self) -> Vec<(String, Option<String>)> {
@@ -296,11 +303,12 @@ impl Served {
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, began, parent));
         let call = Call { request: &request, pod: &pod, began, flow: http_call.flow };
+        let span = log_span(verb, record);
         if verb == Verb::Filter {
-            let filtered = self.decider.filter(call, record).await?;
+            let filtered = self.decider.filter(call, record).instrument(span).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
         } else {
-            let totals = self.decider.prioritize(call, record).await?;
+            let totals = self.decider.prioritize(call, record).instrument(span).await?;
             Ok(reply::prioritized(&request, &totals))
         }
     }
@@ -314,7 +322,8 @@ impl Served {
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, began, parent));
         let call = PreemptCall { request: &request, pod: &pod, began, flow: http_call.flow };
-        let left = self.decider.preempt(call, record).await?;
+        let span = log_span(Verb::Preempt, record);
+        let left = self.decider.preempt(call, record).instrument(span).await?;
         Ok(wire::preempt::preempted(&request, &left))
     }
 
@@ -326,7 +335,8 @@ impl Served {
         let pod = PodRef { namespace, name, uid, ..PodRef::default() };
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record(pod, nodes, began, parent));
-        self.decider.bind(&assignment, began, http_call.flow, record).await?;
+        let span = log_span(Verb::Bind, record);
+        self.decider.bind(&assignment, began, http_call.flow, record).instrument(span).await?;
         Ok(reply::bound())
     }
 }

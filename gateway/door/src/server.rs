@@ -17,10 +17,11 @@ use std::{
 
 use tokio::{net::TcpListener, sync::watch, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use super::{
     Door,
-    accept::Accept,
+    accept::{Accept, Accepted},
     connection::Host,
     limit::Address,
     tls::{Acceptor, Tls, follow},
@@ -71,7 +72,10 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
 async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
     let (ends, ending) = watch::channel(());
     let accept = Accept::new(listener, Address::Extender, Arc::clone(&host.door.observer.metrics));
-    let serve = |accepted| Arc::clone(&host).serve(accepted, ending.clone());
+    let serve = |accepted: Accepted| {
+        let span = tracing::debug_span!("connection", peer = %accepted.caller);
+        Arc::clone(&host).serve(accepted, ending.clone()).instrument(span)
+    };
     accept.until(stop, serve).await;
     host.draining.store(true, Ordering::Relaxed);
     accept.until(sleep(ACCEPTED_AFTER_STOP), serve).await;

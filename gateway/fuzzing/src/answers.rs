@@ -20,7 +20,7 @@ use extender_gateway_contract::{
 };
 use extender_gateway_core::{
     BackendFailure, FailureKind, FailurePolicy,
-    filter::{Again, FilterFold, Preemption, Refusal, Seat, Turn, Verdict},
+    filter::{Again, FilterFold, NotSent, Preemption, Refusal, Seat, Turn, Verdict},
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     reason,
 };
@@ -158,8 +158,7 @@ fn generated_positions(message: &Bytes) -> Vec<u32> {
 /// The answer as the only one of a call: as many nodes are rejected as it names.
 fn decided(refusals: Vec<Refusal>, count: u32, refused: usize) {
     let (policy, turn, preemption) = (FailurePolicy::Fail, Turn::Parallel, Preemption::Honored);
-    let [unknown, unreadable, deleted, oversize] = [(); 4].map(|()| Vec::new());
-    let seat = Seat { policy, turn, preemption, unknown, unreadable, deleted, oversize };
+    let seat = Seat { policy, turn, preemption, not_sent: NotSent::default() };
     let (mut fold, _) = FilterFold::begin(count, vec![seat]);
     fold.answer(0, Ok(refusals), Again::TooLate);
     let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("it counts") };

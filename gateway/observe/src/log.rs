@@ -99,9 +99,7 @@ pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
     let lines = tracing_subscriber::fmt::layer().with_writer(writer.clone()).log_internal_errors(false);
     let lines = match settings.format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
-        LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
-        }
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         let _ = LOG.set(Log { filter: handle, level: Mutex::new(level), writer });

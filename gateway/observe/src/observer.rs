@@ -8,9 +8,11 @@ use std::{
 
 use extender_gateway_core::Verb;
 use extender_gateway_record::{CallOutcome, CallRecord, HttpCall};
+use futures_util::FutureExt;
 use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::{
     DecisionLog, Metrics, Tracer, WaitingPods,
@@ -68,9 +70,17 @@ impl Observer {
         }
     }
 
-    /// Runs this in the background; [`finished`](Self::finished) waits for it.
+    /// Runs this in the background; [`finished`](Self::finished) waits for it. A panic is counted like that of a call.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(self.tasks.track_future(work));
+        let metrics = Arc::clone(&self.metrics);
+        // Nothing uses its state after a panic.
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let counted = async move {
+            if work.await.is_err() {
+                metrics.panicked();
+            }
+        };
+        tokio::spawn(self.tasks.track_future(counted.in_current_span()));
     }
 
     /// Waits, at most for this time, until everything is recorded. For use after the last call.

@@ -13,7 +13,10 @@ use std::{
 };
 
 use extender_gateway_core::{
-    BackendFailure, FailurePolicy, PolicyVerb, Verb, filter::Heard, preempt::Candidate, reason::one_line,
+    BackendFailure, FailurePolicy, PolicyVerb, Verb,
+    filter::{Heard, NotSent},
+    preempt::Candidate,
+    reason::one_line,
     score::Ballot,
 };
 use extender_otlp::TraceContext;
@@ -181,14 +184,8 @@ pub struct BackendOutcome {
     pub verb: PolicyVerb,
     /// Its failure policy.
     pub policy: OnFailure,
-    /// Positions of nodes without the facts that it needs, ascending.
-    pub unknown: Vec<u32>,
-    /// Positions of the nodes that the gateway cannot read.
-    pub unreadable: Vec<u32>,
-    /// Positions of the unknown nodes that were deleted.
-    pub deleted: Vec<u32>,
-    /// Positions of nodes that are too large for a request to it.
-    pub oversize: Vec<u32>,
+    /// The nodes that it is not sent.
+    pub not_sent: NotSent,
     /// Its attempts.
     pub attempts: Vec<BackendAttempt>,
     /// Its answer.
@@ -325,10 +322,7 @@ impl BackendOutcome {
             backend,
             verb,
             policy,
-            unknown: Vec::new(),
-            unreadable: Vec::new(),
-            deleted: Vec::new(),
-            oversize: Vec::new(),
+            not_sent: NotSent::default(),
             attempts: Vec::new(),
             outcome: Outcome::Pending,
             agreement: None,

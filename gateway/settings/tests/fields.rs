@@ -17,6 +17,19 @@ const RECORD: &str = "EXTENDER_CONFIG_RECORD";
 const TABLE: (&str, &str) = ("<!-- fields of ", ": written by make config-record, not by hand -->\n");
 /// The mapping that is the whole file, in the beginning of a table.
 const WHOLE_FILE: &str = "the file";
+/// The mappings with a table.
+const TABLED: [&str; 10] = [
+    WHOLE_FILE,
+    "backends",
+    "backends.match",
+    "backends.filter",
+    "backends.score",
+    "backends.preempt",
+    "backends.beforeFilter",
+    "backends.beforeFilterNodes",
+    "backends.beforeScore",
+    "backends.bind",
+];
 
 #[test]
 fn what_is_generated_from_the_fields_is_fresh() {
@@ -33,8 +46,13 @@ fn keep_fresh(path: &str, generate: fn(&str) -> String) {
     if env::var_os(RECORD).is_some() {
         return fs::write(file, fresh).unwrap();
     }
-    let different = text.lines().zip(fresh.lines()).find(|(old, new)| old != new);
-    assert!(text == fresh, "{path} is stale, run `make config-record`: {different:#?}");
+    let lines = text.lines().map(Some).chain([None]).zip(fresh.lines().map(Some).chain([None]));
+    let different = lines.enumerate().find(|(_, (old, new))| old != new);
+    if let Some((at, (old, new))) = different {
+        let shown = |line: Option<&str>| line.map_or("the end".to_owned(), |line| format!("`{line}`"));
+        let (old, new) = (shown(old), shown(new));
+        panic!("{path} is stale, run `make config-record`. Line {} is\n{old}\nand should be\n{new}", at + 1);
+    }
 }
 
 /// The fields of a type.
@@ -69,7 +87,10 @@ fn with_tables(documentation: &str) -> String {
     let before = parts.next().unwrap_or_default().to_owned();
     let tables: Vec<(Vec<&str>, &str)> = parts.map(mappings_and_rest).collect();
     let mappings: Vec<&str> = tables.iter().flat_map(|(mappings, _)| mappings.clone()).collect();
-    assert!(mappings.contains(&WHOLE_FILE), "no table has the fields outside of mappings with a table");
+    for mapping in TABLED {
+        assert!(mappings.contains(&mapping), "{}…{mapping}…{} is missing", TABLE.0, TABLE.1.trim_end());
+    }
+    assert!(mappings.len() == TABLED.len(), "a mapping has two tables, or none that is known: {mappings:?}");
     let of = |path: &str| {
         let contains = |mapping: &&&str| path.starts_with(&format!("{mapping}."));
         *mappings.iter().filter(contains).max_by_key(|mapping| mapping.len()).unwrap_or(&WHOLE_FILE)
@@ -110,7 +131,9 @@ fn with_meaning(documentation: &str) -> String {
     let (_, after) = after.split_once("```").expect("the end of the meaning");
     let (_, file) = before.split_once("```yaml\n").expect("a file");
     let (file, _) = file.split_once("```").expect("the end of the file");
-    let meaning = Config::parse(file, Path::new("")).unwrap().effective_yaml();
+    let meaning =
+        Config::parse(file, Path::new("")).unwrap_or_else(|mistakes| panic!("the first file: {mistakes}"));
+    let meaning = meaning.effective_yaml();
     [before, MEANING, &meaning, "```", after].concat()
 }
 

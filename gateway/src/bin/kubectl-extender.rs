@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use extender_gateway::cli::Plugin;
+use extender_gateway_cli::Plugin;
 
 fn main() -> ExitCode {
     let plugin = Plugin::parse();

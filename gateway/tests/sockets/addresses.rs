@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway::{api::Status, backend::resolver::Resolve, cadences::Cadences};
+use extender_gateway_api::Status;
+use extender_gateway_backend::resolver::Resolve;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
 use futures_util::{FutureExt, future::BoxFuture};
 use prost::Message;

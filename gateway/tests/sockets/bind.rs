@@ -13,13 +13,11 @@ use crate::support::{
     binding::{TO_A, binder, binding_to, bound, built_in, info, refused, says, with},
     until,
 };
-use extender_gateway::{
-    cadences::Cadences,
-    cluster::pods::PodTable,
-    config::Config,
-    observe::{Metrics, Observer},
-    serve::assembly::Assembly,
-};
+use extender_gateway_cluster::pods::PodTable;
+use extender_gateway_observe::{Metrics, Observer};
+use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_serve::assembly::Assembly;
+use extender_gateway_settings::Config;
 use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 use serde_json::json;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use extender_gateway::{
-    api::{CircuitState, Status},
-    cadences::Cadences,
-};
+use extender_gateway_api::{CircuitState, Status};
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

@@ -14,7 +14,7 @@ use crate::support::{
     until,
 };
 use bytes::Bytes;
-use extender_gateway::observe::waiting::WaitingSummary;
+use extender_gateway_observe::waiting::WaitingSummary;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

@@ -8,7 +8,7 @@ use crate::support::{
     http::Client,
     in_full, node, steady,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

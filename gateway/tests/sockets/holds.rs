@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use extender_gateway::cluster::{pods::PodTable, table::NodeTable};
+use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
 use extender_policy_api::v1alpha1::{
     self as api, BeforeScoreResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodeView, Resources, Verb,
 };

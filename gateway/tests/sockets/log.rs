@@ -4,16 +4,17 @@ use std::{net::SocketAddr, time::Duration};
 
 use crate::support::{
     Gateway,
-    backend::{Scripted, configured, info},
+    backend::{Act, Scripted, configured, info},
     by_name,
     certificates::Authority,
     secured::{HTTP_1, Secured, open},
     steady,
     written::Written,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use h2::Reason;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tracing::Level;
 
 /// A peer that closes every connection, alternating between two ways. Counts them.
 async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
@@ -103,5 +104,20 @@ async fn refused_calls_bring_a_line_a_second_for_each_kind() {
         let lines = written.with(&kind);
         assert!((1..=most).contains(&(lines.len() as u64)), "{kind:?}: {lines:#?}");
         assert!(lines[0].contains("similar=0"), "{lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn at_level_debug_each_line_names_the_connection_and_the_call() {
+    for (level, expected) in [(Level::INFO, 0), (Level::DEBUG, 1)] {
+        let (written, _guard) = Written::at(level);
+        let fails = Scripted::always(Act::Status(13, "no")).await;
+        let configured = configured("fails", &fails, "filter: {}");
+        let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+        assert!(gateway.post("/filter", by_name(&["a"])).await.error().contains("backend fails failed"));
+        let call = r#":call{verb="filter" pod="web-0" namespace="shop"}: "#;
+        let lines = written.with(&["connection{peer=127.0.0.1:", call, "backend call failed: "]);
+        assert_eq!(lines.len(), expected, "{lines:#?}");
+        assert_eq!(written.with(&["backend call failed: "]).len(), 1);
     }
 }

@@ -23,7 +23,7 @@ use crate::support::{
     program::{OWN, Program},
     steady,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 
 /// A gateway before a backend that may be ignored and refuses `a`, and one that refuses `b`.
 struct Scene {

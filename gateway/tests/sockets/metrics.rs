@@ -9,8 +9,8 @@ use crate::support::{
     by_name,
     http::{Answer, Client},
 };
-use extender_gateway::observe::{Health, Metrics, health};
-use extender_gateway::record::CallOutcome;
+use extender_gateway_observe::{Health, Metrics, health};
+use extender_gateway_record::CallOutcome;
 use tokio::net::TcpListener;
 
 /// Serves these metrics as the gateway does.

@@ -18,7 +18,7 @@ use crate::support::{
     program::{OWN, Starting},
     steady,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 
 const SETTINGS: u8 = 4;

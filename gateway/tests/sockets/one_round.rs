@@ -8,7 +8,7 @@ use crate::support::{
     function::{Brings, Function, about, labelled, pure, sibling},
     steady,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Scope};
 use prost::Message;
 use serde_json::{Value, json};

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use extender_gateway::{
-    api::{OverrideList, Status},
-    config::{CanarySettings, Percent},
-};
+use extender_gateway_api::{OverrideList, Status};
+use extender_gateway_settings::{CanarySettings, Percent};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -1,6 +1,6 @@
 //! The page at the admin address, and the overviews that it reads.
 
-use extender_gateway::api::{BackendHistory, History, HistoryBucket, PodList};
+use extender_gateway_api::{BackendHistory, History, HistoryBucket, PodList};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -45,7 +45,7 @@ impl Started {
         self.seen.gateway.post("/filter", body).await;
         self.seen.settled(count).await;
         let log = &self.seen.gateway.observer.decisions;
-        let wanted = extender_gateway::observe::Query { limit: Some(1), ..Default::default() };
+        let wanted = extender_gateway_observe::Query { limit: Some(1), ..Default::default() };
         until("the shadow does not answer", || log.find(&wanted).0[0].backends.len() == 2).await;
     }
 }

@@ -16,7 +16,8 @@ use crate::support::{
     function::{Function, about, labelled, pure, sibling},
     steady,
 };
-use extender_gateway::{cadences::Cadences, observe::Query};
+use extender_gateway_observe::Query;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{
     FilterRequest, GetInfoResponse, MapReads, NodeFacts, NodePart, NodeReads, NodeView, OwnerReference, Pod,
     PodFacts, PodPart, PodReads, Reads, Resources, ScoreRequest, Taint,

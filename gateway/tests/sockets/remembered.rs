@@ -10,7 +10,7 @@ use crate::support::{
     http::Client,
     steady,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};

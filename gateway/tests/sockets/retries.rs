@@ -8,14 +8,21 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway::cadences::Cadences;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_gateway_pace::cadences::Cadences;
+use extender_policy_api::v1alpha1::{NodeView, Verb};
 use prost::Message;
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::{
     addresses::{Hosts, before, calls, connected, filter, resolving},
-    support::backend::{Act, Scripted, filtered, info},
+    hooks::{agrees, hooks},
+    support::{
+        backend::{Act, Scripted, filtered, info},
+        in_full, pass, preempting,
+        preempting::kept,
+        until,
+    },
 };
 
 /// A backend that refuses every call before it is processed.
@@ -119,4 +126,49 @@ async fn retries_are_a_share_of_the_calls() {
     // All but the last one were tried again. The reserve of ten comes first.
     let retries = refusals.load(Ordering::Relaxed) - 1;
     assert!((10..=10 + (pods as usize).div_ceil(5)).contains(&retries), "{retries} of {pods}");
+}
+
+/// Ten of thirty seconds after the first address was called it refuses the call.
+#[tokio::test]
+async fn all_tries_of_a_call_have_one_deadline() {
+    for (method, field, path) in [
+        ("Filter", "filter", "/filter"),
+        ("Preempt", "preempt", "/preempt"),
+        ("BeforeFilter", "beforeFilter", "/filter"),
+        ("BeforeFilterNodes", "beforeFilterNodes", "/filter"),
+        ("BeforeScore", "beforeScore", "/prioritize"),
+    ] {
+        let (refuse, refuses) = watch::channel(false);
+        let first = Arc::new(AtomicUsize::new(0));
+        let address = || {
+            let (first, refuses) = (Arc::clone(&first), refuses.clone());
+            let info = match method {
+                "Preempt" => preempting::info(NodeView::Name),
+                _ => hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore]),
+            };
+            Scripted::start(info, move |verb, message| match verb {
+                _ if first.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    Act::Later(refuses.clone(), Box::new(Act::Refuse))
+                }
+                "Preempt" => preempting::answer(&message, vec![kept(0, &[0, 1]), kept(1, &[0])]),
+                _ => agrees(verb, &message),
+            })
+        };
+        let backends = [address().await, address().await];
+        let hosts = Hosts::of(&[&backends[0], &backends[1]]);
+        let verb = format!("{field}: {{timeout: 30s}}");
+        let (gateway, _) = before(&hosts, patient(), &verb).await;
+        let body = if method == "Preempt" { preempting::call() } else { in_full(&["a"]) };
+        let passes = async {
+            until("the first address is called", || first.load(Ordering::Relaxed) > 0).await;
+            pass(Duration::from_secs(10)).await;
+            refuse.send(true).unwrap();
+        };
+        let (answer, ()) = tokio::join!(gateway.post(path, body), passes);
+        assert_eq!(answer.status, 200, "{method}");
+        let told = backends.iter().flat_map(|backend| backend.metadata(method, "grpc-timeout"));
+        let told: Vec<u64> = told.map(|text| text.trim_end_matches('u').parse().unwrap()).collect();
+        let late = told.iter().filter(|micros| **micros <= 20_000_000).count();
+        assert_eq!((told.len(), late), (2, 1), "{method}: {told:?}");
+    }
 }

@@ -13,7 +13,7 @@ use crate::support::{
     sdk::{self, Running, Seen},
     steady, until,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
 use serde_json::{Value, json};
 use tokio::time::timeout;

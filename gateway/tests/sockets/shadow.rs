@@ -2,11 +2,13 @@
 
 use crate::support::{
     Gateway,
-    backend::{Act, Scripted, configured as backend},
+    backend::{Act, Scripted, configured as backend, info as filtering, rows},
     by_name,
+    function::labelled,
     preempting::{adding, call, info, keeping, kept, left, request, sparing},
     until,
 };
+use extender_gateway_core::Verb as CallVerb;
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
 use prost::Message;
 use serde_json::json;
@@ -155,4 +157,33 @@ async fn a_shadow_that_does_not_answer_is_asked_sixteen_times_at_once() {
     assert_eq!(hanging.asked("Filter").len(), 16);
     let failures = r#"backend="hanging",verb="filter",kind="overloaded",policy="none"} 24"#;
     assert!(gateway.metrics.text().contains(failures), "{}", gateway.metrics.text());
+}
+
+/// Nothing else runs between the end of a call and the change of its node.
+#[tokio::test]
+async fn what_a_shadow_is_sent_is_encoded_after_the_response() {
+    let mut reads = filtering(NodeView::Facts);
+    reads.verbs.extend(info(NodeView::Facts).verbs);
+    let shadow = Scripted::start(reads, |_, _| Act::Hang).await;
+    let verbs = "filter: {timeout: 60s}, score: {timeout: 60s}, preempt: {timeout: 60s}";
+    let configured = backend("shadow", &shadow, &format!("mode: Shadow, {verbs}"));
+    let sources = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 60s}";
+    let gateway = Gateway::start(&format!("{sources}\nbackends:\n{configured}")).await;
+    for (verb, method, body) in [
+        (CallVerb::Filter, "Filter", by_name(&["n1"])),
+        (CallVerb::Prioritize, "Score", by_name(&["n1"])),
+        (CallVerb::Preempt, "Preempt", call()),
+    ] {
+        let becomes = |state: &str| {
+            let node = labelled("n1", &json!({"state": state}));
+            assert!(gateway.table.apply(node.as_bytes()).unwrap());
+        };
+        becomes("before");
+        gateway.door.call_locally(verb, body.into()).await;
+        becomes("after");
+        until("it is asked", || !shadow.messages(method).is_empty()).await;
+        // Preempt has the nodes in the same field.
+        let row = rows(&shadow.messages(method)[0]).remove(0);
+        assert_eq!(row.facts.unwrap().labels["state"], "after", "{method}");
+    }
 }

@@ -189,8 +189,8 @@ async fn a_backend_that_does_not_answer_fails_as_configured_and_with_a_remedy() 
     let refused = format!("cannot connect to {closed}: connection refused");
     assert_eq!(code, Some(1), "{out}");
     assert_eq!(said, format!("extender-gateway: no decision: backend away failed filter: {refused}\n"));
-    let remedy = format!("- backend away: {refused}. Remedy: start it, or correct its url or tls; ");
-    let of_url = remedy.replace("its url or tls; ", "the URL of --backend.\n");
+    let remedy = format!("- backend away: {refused}. Remedy: start it, or correct its url or tls.\n");
+    let of_url = remedy.replace("its url or tls", "the URL of --backend");
     assert!(out.contains(&of_url), "{out}");
     let (_, out, _) =
         files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --backend http://{closed}")).await;
@@ -264,7 +264,7 @@ async fn a_late_backend_has_a_remedy_and_a_node_has_all_answers() {
     for expected in [
         "late: no answer within 100 ms; it was ignored\n",
         " calls to filter failed (late ",
-        ". Remedy: speed it up, or raise its timeout; ",
+        ". Remedy: speed it up, or raise its timeout; if it hangs, restart it.\n",
         "\nAnswers for a:\n",
         "other    rejected: rack is being drained\n",
     ] {

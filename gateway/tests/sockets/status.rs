@@ -9,7 +9,7 @@ use crate::support::{
     http::Client,
     program::{OWN, Program, Starting},
 };
-use extender_gateway::api::{DecisionList, RejectedBecause, Status};
+use extender_gateway_api::{DecisionList, RejectedBecause, Status};
 use extender_policy_api::v1alpha1::NodeView;
 use jiff::{SignedDuration, Timestamp};
 use prost::Message;

@@ -1,7 +1,7 @@
 //! Objects with what Go reads and passes on, and objects that cannot be read: each costs itself, and status names it.
 
 use bytes::Bytes;
-use extender_gateway::api::Status;
+use extender_gateway_api::Status;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

@@ -12,7 +12,7 @@ use crate::support::{
     sdk::{Running, Seen, declared, facts, pure},
     written::Written,
 };
-use extender_gateway::backend::info::NODE_TABLE_SERVICE;
+use extender_gateway_backend::info::NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use tokio::time::timeout;

@@ -60,6 +60,11 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// The bytes from here to the end of the text.
+    pub fn rest(&self) -> usize {
+        self.text.len() - self.at
+    }
+
     /// The next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.get(self.at) {

@@ -13,6 +13,10 @@ use super::{
 /// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
 /// times its size in memory.
 pub(super) const MOST_NODES: usize = 100_000;
+/// The bytes of a short name in a list.
+const SHORT_NAME: usize = 16;
+/// The names for which there is memory before they are read.
+const FIRST_NAMES: usize = 1024;
 /// A node's name in errors.
 const NAME: &str = "a node's name";
 /// The beginning of a node as Go encodes it. Others are read as well, without known objects.
@@ -160,7 +164,8 @@ pub(super) fn pod_object(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireEr
 }
 
 fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
-    let mut names: Vec<RawString> = Vec::new();
+    // The list ends the body of kube-scheduler. A key that is repeated often must not cost more than its bytes.
+    let mut names: Vec<RawString> = Vec::with_capacity((cursor.rest() / SHORT_NAME).min(FIRST_NAMES));
     cursor.array(|cursor| {
         names.push(cursor.string(NAME)?);
         bounded(names.len(), MOST_NODES, "nodes", cursor)

@@ -32,11 +32,13 @@ The same by hand:
   {program} explain low-0 -n cap-names --no-cluster --gateway http://{admin}
   {program} status --gateway http://{admin}
   curl -s 'http://{admin}/debug/decisions?limit=1'
+  curl -X PUT -d debug http://{admin}/debug/flags/v
 
 In a browser, status and decisions: http://{admin}/#pod=cap-names/low-0
 
-Change {RULES}/rack-drain.yaml while it runs: the policy reads it again."
+Change {RULES}/rack-drain.yaml while it runs: the policy reads it again. What the gateway logs follows."
     );
+    stage.gateway.process.show();
     loop {
         thread::park();
     }

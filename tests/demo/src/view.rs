@@ -1,11 +1,9 @@
 //! The pod and the nodes of a question as a policy is sent them: what its verb declares that it reads.
 
-use extender_gateway::{
-    contract::facts,
-    object::{
-        pod,
-        view::{NodeFactsView, PodFactsView},
-    },
+use extender_gateway_contract::facts;
+use extender_gateway_object::{
+    pod,
+    view::{NodeFactsView, PodFactsView},
 };
 use extender_policy_api::v1alpha1::{
     NodeFacts, NodeReads, NodeRow, NodeRows, Nodes, Pod, PodPart, PodReads, VerbInfo, nodes,

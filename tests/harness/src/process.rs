@@ -109,6 +109,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Prints what it says on its standard error from now on.
+    pub fn show(&self) {
+        self.stderr.show();
+    }
+
     /// The last lines of its standard error, for messages.
     pub fn last_words(&self) -> String {
         self.stderr.text()

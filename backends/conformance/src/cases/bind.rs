@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 use crate::{
     answer::at_most,
     case::{self, Case, Stop, failed, skipped},
-    client::{decoded, shown},
+    client::decoded,
     declared::{Terms, Verb},
     objects::Pod,
     question::call,
@@ -132,7 +132,7 @@ async fn other_id(suite: &Suite) -> Result<(), Stop> {
 
 /// Binds the pod that the command line allows to be bound.
 async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
-    bound(suite, None).await?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+    bound(suite, None).await?.map_err(|status| Stop::refused("Bind", &status))
 }
 
 /// With the UID of another pod, if one is given.

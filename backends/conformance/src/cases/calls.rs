@@ -23,7 +23,8 @@ const CANCELED: usize = 200;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => evaluated;
+        for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
+            about(suite, verb, &[2, 7, 500]).await;
         for ABOUT_NODES: "one-node" Must ["11.1"] "a request with one node is answered" => one_node;
         for ALL_BUT_BIND: "revision" Must ["7.2"] "result.revision is that of the handshake" => revision;
         for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "a first call without a handshake is answered" => no_handshake;
@@ -38,9 +39,10 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-async fn evaluated(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    for nodes in [2, 7, 500] {
-        suite.ask(&suite.random_question(verb, nodes)?).await?;
+/// Every answer is checked as a whole; no more is read of it than the gateway does.
+pub(super) async fn about(suite: &Suite, verb: Verb, counts: &[usize]) -> Result<(), Stop> {
+    for nodes in counts {
+        suite.ask(&suite.random_question(verb, *nodes)?).await?;
     }
     Ok(())
 }
@@ -81,9 +83,7 @@ async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     }
     // The form of a later version: field 15 of Nodes.
     let answered = suite.send(verb, question.encode_with(&[&[0x7a, 3][..], b"new"].concat())).await?;
-    let bytes = answered.map_err(|status| {
-        Stop::Failed(format!("nodes in an unknown form: {}; expected a miss", crate::client::shown(&status)))
-    })?;
+    let bytes = answered.map_err(|status| Stop::refused("nodes in an unknown form", &status))?;
     let response = Response::decode(verb, &bytes)?;
     if response.miss() == Some(api::Miss::FormUnknown) {
         return Ok(());
@@ -105,9 +105,7 @@ async fn unknown_fields(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 8)?;
     let known = suite.ask(&question).await?;
     let answered = suite.send(verb, question.encode_with(&with_unknown_fields(&[]))).await?;
-    let bytes = answered.map_err(|status| {
-        Stop::Failed(format!("a request with unknown fields: {}", crate::client::shown(&status)))
-    })?;
+    let bytes = answered.map_err(|status| Stop::refused("a request with unknown fields", &status))?;
     let later = crate::answer::answer(&question, &bytes)?;
     same_unless_changing(suite, &question, &known, &later, "with unknown fields").await
 }
@@ -158,11 +156,7 @@ pub(super) async fn unless_changing(
 }
 
 pub(super) async fn response_size(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    for nodes in [1, 100] {
-        // No more is read of any response.
-        suite.ask(&suite.random_question(verb, nodes)?).await?;
-    }
-    Ok(())
+    about(suite, verb, &[1, 100]).await
 }
 
 async fn at_once(suite: &Suite, verb: Verb) -> Result<(), Stop> {

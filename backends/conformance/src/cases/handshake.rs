@@ -156,10 +156,14 @@ async fn score_range(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Whether scores are not normalized.
+fn is_plain(terms: Terms<'_>) -> bool {
+    matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified)
+}
+
 async fn score_scale(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::Score)?;
-    let none =
-        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
+    let none = is_plain(terms);
     match terms.info.score_max {
         Some(max) if none && max > 10 => failed(format!("`score_max` is {max}, without a normalization")),
         None if none => failed("there is no `score_max` and no normalization"),
@@ -182,9 +186,7 @@ async fn usage(suite: &Suite) -> Result<(), Stop> {
 
 async fn reversed(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::Score)?;
-    let none =
-        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
-    if terms.info.reversed && none {
+    if terms.info.reversed && is_plain(terms) {
         return failed("`reversed` is set, and `normalization` is NORMALIZATION_NONE");
     }
     Ok(())

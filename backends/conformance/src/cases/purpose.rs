@@ -1,6 +1,6 @@
 //! What an answer is used for.
 
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1alpha1::{self as api, Purpose};
 use tonic::Code;
 
 use crate::{
@@ -38,22 +38,26 @@ async fn any_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     if suite.terms(verb)?.has_side_effects() {
         return skipped("the verb has side effects");
     }
-    let question = suite.random_question(verb, 6)?;
-    let decided = suite.ask(&question).await?;
-    for (purpose, name) in OTHERS {
-        let other = question.clone().called(|call| call.purpose = purpose);
-        let answer = suite.ask(&other).await.map_err(|stop| stop.after(name))?;
-        super::calls::same_unless_changing(suite, &question, &decided, &answer, name).await?;
-    }
-    Ok(())
+    let other = |(purpose, name)| (name, move |call: &mut api::Call| call.purpose = purpose);
+    same_if(suite, verb, OTHERS.map(other)).await
 }
 
 async fn snapshot(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let numbers = [("Call.snapshot 1", 1), ("the largest Call.snapshot", u64::MAX)];
+    let numbers = numbers.map(|(name, number)| (name, move |call: &mut api::Call| call.snapshot = number));
+    same_if(suite, verb, numbers).await
+}
+
+/// The answer stays the same after each of these changes of a call.
+async fn same_if<const N: usize>(
+    suite: &Suite,
+    verb: Verb,
+    changes: [(&str, impl FnOnce(&mut api::Call)); N],
+) -> Result<(), Stop> {
     let question = suite.random_question(verb, 6)?;
     let first = suite.ask(&question).await?;
-    for (number, name) in [(1, "Call.snapshot 1"), (u64::MAX, "the largest Call.snapshot")] {
-        let other = question.clone().called(|call| call.snapshot = number);
-        let answer = suite.ask(&other).await.map_err(|stop| stop.after(name))?;
+    for (name, change) in changes {
+        let answer = suite.ask(&question.clone().called(change)).await.map_err(|stop| stop.after(name))?;
         super::calls::same_unless_changing(suite, &question, &first, &answer, name).await?;
     }
     Ok(())

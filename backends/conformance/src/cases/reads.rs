@@ -1,6 +1,6 @@
 //! What a verb reads of pods and nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
 use extender_policy_api::v1alpha1 as api;
@@ -38,28 +38,20 @@ fn ascending<T: PartialOrd>(items: &[T]) -> bool {
     items.windows(2).all(|pair| matches!(pair, [one, next] if one < next))
 }
 
-fn distinct(items: &[i32]) -> bool {
-    let mut sorted = items.to_vec();
-    sorted.sort_unstable();
-    ascending(&sorted)
-}
-
 async fn parts(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
-        let verb = terms.verb.name();
-        let pod = reads.pod.as_ref().map_or(&[][..], |pod| &pod.parts);
-        let node = reads.node.as_ref().map_or(&[][..], |node| &node.parts);
-        if let Some(unknown) = pod.iter().find(|part| **part == 0 || api::PodPart::try_from(**part).is_err())
-        {
-            return failed(format!("{verb}: `reads.pod.parts` has {unknown}, which is not a PodPart"));
-        }
-        if let Some(unknown) =
-            node.iter().find(|part| **part == 0 || api::NodePart::try_from(**part).is_err())
-        {
-            return failed(format!("{verb}: `reads.node.parts` has {unknown}, which is not a NodePart"));
-        }
-        if !distinct(pod) || !distinct(node) {
-            return failed(format!("{verb}: `reads` lists a part twice"));
+        let (verb, mut listed) = (terms.verb.name(), BTreeSet::new());
+        let of_pod = reads.pod.iter().flat_map(|pod| &pod.parts);
+        let of_pod = of_pod.map(|part| ("pod", *part, api::PodPart::try_from(*part).is_ok()));
+        let of_node = reads.node.iter().flat_map(|node| &node.parts);
+        let of_node = of_node.map(|part| ("node", *part, api::NodePart::try_from(*part).is_ok()));
+        for (object, part, is_known) in of_pod.chain(of_node) {
+            if part == 0 || !is_known {
+                return failed(format!("{verb}: `reads.{object}.parts` has {part}, which is no part of it"));
+            }
+            if !listed.insert((object, part)) {
+                return failed(format!("{verb}: `reads` lists a part twice"));
+            }
         }
     }
     Ok(())
@@ -80,12 +72,11 @@ fn maps(reads: &api::Reads) -> impl Iterator<Item = (&'static str, &api::MapRead
 async fn keys(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
         for (name, map) in maps(reads) {
-            let verb = terms.verb.name();
-            if map.keys.iter().any(String::is_empty) {
+            let (verb, keys) = (terms.verb.name(), &map.keys);
+            if keys.iter().any(String::is_empty) {
                 return failed(format!("{verb}: `reads.{name}.keys` has an empty key"));
             }
-            if !ascending(&map.keys) {
-                let keys = &map.keys;
+            if !ascending(keys) {
                 return failed(format!("{verb}: `reads.{name}.keys` is not in ascending order: {keys:?}"));
             }
         }
@@ -96,15 +87,10 @@ async fn keys(suite: &Suite) -> Result<(), Stop> {
 async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
         for (name, map) in maps(reads) {
-            let covered = map
-                .keys
-                .iter()
-                .find(|key| map.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str())));
-            if let Some(key) = covered {
+            let is_covered = |key: &&String| map.prefixes.iter().any(|prefix| key.starts_with(&**prefix));
+            if let Some(key) = map.keys.iter().find(is_covered) {
                 let verb = terms.verb.name();
-                return failed(format!(
-                    "{verb}: the key {key:?} in `reads.{name}` begins with a declared prefix"
-                ));
+                return failed(format!("{verb}: {key:?} in `reads.{name}` begins with a declared prefix"));
             }
         }
     }

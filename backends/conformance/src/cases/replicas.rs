@@ -3,7 +3,7 @@
 use crate::{
     answer::Answer,
     case::{self, Case, Stop, failed, skipped},
-    client::{Client, Extras, shown},
+    client::Extras,
     declared::{ALL_BUT_BIND, Declared, Verb},
     question::{Question, Scene},
     suite::Suite,
@@ -19,20 +19,14 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-async fn handshake(suite: &Suite, client: &Client) -> Result<Declared, Stop> {
-    let answered = client.info(&suite.target.info_request()).await?;
-    let info =
-        answered.map_err(|status| Stop::Failed(format!("the replica: GetInfo: {}", shown(&status))))?;
-    Ok(Declared { info })
-}
-
 async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     suite.terms(verb)?;
     let Some((_, replica)) = suite.target.connect_replica().await else {
         return skipped("there is no other replica: name one with --replica URL");
     };
     let replica = replica.map_err(|error| Stop::Failed(format!("the replica: {}", crate::causes(&error))))?;
-    let declared = handshake(suite, &replica).await?;
+    let info = suite.handshake_on(&replica).await.map_err(|stop| stop.after("the replica"))?;
+    let declared = Declared { info };
     let revisions = [&suite.declared.info.revision, &declared.info.revision];
     if revisions[0] != revisions[1] {
         return skipped(format!("the replicas have the revisions {:?} and {:?}", revisions[0], revisions[1]));

@@ -10,17 +10,11 @@ use crate::{
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "score.one-each" Must ["14.1"] "one score for each node" => count;
+        "score.one-each" Must ["14.1"] "one score for each node" => |suite|
+            super::calls::about(suite, Verb::Score, &[1, 3, 120]).await;
         "score.range" Should ["14.2"] "scores are within the declared bounds" => range;
         "score.rejected" Must ["34.1"] "Score is answered for nodes that Filter rejects" => rejected;
     }
-}
-
-async fn count(suite: &Suite) -> Result<(), Stop> {
-    for nodes in [1, 3, 120] {
-        suite.ask(&suite.random_question(Verb::Score, nodes)?).await?;
-    }
-    Ok(())
 }
 
 async fn range(suite: &Suite) -> Result<(), Stop> {

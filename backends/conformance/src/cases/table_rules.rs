@@ -10,11 +10,11 @@ use tonic::Code;
 use crate::{
     answer::Verdict,
     case::{self, Case, Stop, failed, skipped},
-    client::{code_name, shown},
+    client::shown,
     declared::Terms,
     objects::Node,
     question::Scene,
-    suite::Suite,
+    suite::{Suite, refused},
     table::{PAUSE, Table, by_table, filled, held, table_verb},
 };
 
@@ -196,16 +196,7 @@ async fn not_protobuf(suite: &Suite) -> Result<(), Stop> {
 
 /// The stream must end with `INVALID_ARGUMENT` and a text.
 async fn refuses(table: &mut Table, message: api::SyncNodesRequest, what: &str) -> Result<(), Stop> {
-    match table.ends(message).await? {
-        None => failed(format!("{what}: acknowledged; expected INVALID_ARGUMENT")),
-        Some(status) if status.code() != Code::InvalidArgument => {
-            failed(format!("{what}: {}; expected INVALID_ARGUMENT", shown(&status)))
-        }
-        Some(status) if status.message().is_empty() => {
-            failed(format!("{what}: {} without a message", code_name(status.code())))
-        }
-        Some(_) => Ok(()),
-    }
+    refused(table.ends(message).await?.map_or(Ok(()), Err), &[Code::InvalidArgument], what)
 }
 
 async fn first_message(

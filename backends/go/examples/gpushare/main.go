@@ -46,10 +46,6 @@ func newPolicy(c *cluster) policy.Policy {
 		Filter: &policy.Filter{Reads: &reads, Node: c.filterNode},
 		// Bind needs the pod in the version that it changes, so it reads it from the apiserver.
 		Bind: &policy.Bind{Reads: &ofBind, Pod: c.bindPod},
-		Introspection: []policy.Page{
-			{Path: "/nodes", Description: "The nodes with pods on their GPUs", Show: c.showNodes},
-			{Path: "/nodes/:node", Description: "Which pod has which GPU of the node, and why it counts", Show: c.showNode},
-		},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"extender-gateway.io/policy"
@@ -23,59 +22,7 @@ func configured(t *testing.T, args string) *policy.Backend {
 
 func cpu(milli int64) *policy.Resources { return &policy.Resources{MilliCpu: milli} }
 
-func TestRulesRejectInTheirOrder(t *testing.T) {
-	pod := policytest.NewPod("shop").Owner("web").Requests(cpu(500)).Toleration(&policy.Toleration{Key: "gpu", Operator: "Exists"})
-	nodes := []*policytest.Node{
-		policytest.NewNode("closed").Label("zone", "z2").Taint("other", "", "NoSchedule"),
-		policytest.NewNode("tainted").Label("zone", "z1").Taint("other", "", "NoExecute"),
-		policytest.NewNode("preferred").Taint("other", "", "PreferNoSchedule").Allocatable(cpu(500)),
-		policytest.NewNode("tolerated").Taint("gpu", "x", "NoSchedule").Allocatable(cpu(500)).Running(pod, 2),
-		policytest.NewNode("small").Allocatable(cpu(499)).Running(pod, 3),
-		policytest.NewNode("crowded").Allocatable(cpu(500)).Running(pod, 3),
-		policytest.NewNode("unreported"),
-	}
-	want := []policytest.Rejected{
-		{Node: "closed", Reason: "zone is closed", Rule: "zone"},
-		{Node: "tainted", Reason: "taint is not tolerated", Rule: "taints"},
-		{Node: "small", Reason: "not enough CPU", Rule: "cpu", PreemptionMayHelp: true},
-		{Node: "crowded", Reason: "too many pods of one owner", Rule: "owner"},
-		{Node: "unreported", Reason: "not enough CPU", Rule: "cpu", PreemptionMayHelp: true},
-	}
-	rejected, err := policytest.Filter(configured(t, `{"zone":"z2"}`), pod, nodes...)
-	if err != nil || !slices.Equal(rejected, want) {
-		t.Errorf("%v, %v", rejected, err)
-	}
-	rejected, err = policytest.Filter(configured(t, `{"zone":"z9","most":1000}`), policytest.NewPod("shop").Requests(cpu(1)), nodes[5])
-	if err != nil || len(rejected) != 0 {
-		t.Errorf("%v, %v", rejected, err)
-	}
-}
-
-func TestScores(t *testing.T) {
-	pod := policytest.NewPod("shop").Label("app", "z1")
-	scores, err := policytest.Score(configured(t, `{"zone":"z2"}`), pod,
-		policytest.NewNode("a").Allocatable(cpu(12_345)).Label("zone", "z1"),
-		policytest.NewNode("b").Allocatable(cpu(-500)).Taint("x", "", "NoSchedule"),
-		policytest.NewNode("c").Allocatable(cpu(1<<62)),
-		policytest.NewNode("d"),
-	)
-	if err != nil || !slices.Equal(scores, []int32{133, -50, 1_000_000, 0}) {
-		t.Errorf("%v, %v", scores, err)
-	}
-}
-
-func TestVictimsAreLessImportantThanThePod(t *testing.T) {
-	source, pod := configured(t, `{"zone":"z2"}`), policytest.NewPod("shop").Priority(5)
-	low, same := policytest.NewPod("shop").Priority(4), policytest.NewPod("shop").Priority(5)
-	kept, err := policytest.Preempt(source, pod,
-		policytest.NewCandidate(policytest.NewNode("a")).Victim("1", same).Victim("2", low).Victim("3", nil),
-		policytest.NewCandidate(policytest.NewNode("b")).Victim("4", same),
-	)
-	if err != nil || fmt.Sprint(kept) != "[{a [2]}]" {
-		t.Errorf("%v, %v", kept, err)
-	}
-}
-
+// The other answers are compared with those of the other languages.
 func TestBinds(t *testing.T) {
 	source := configured(t, `{"zone":"z2"}`)
 	for _, c := range []struct{ namespace, node, failure string }{{"shop", "a", ""}, {"shop", "broken", "node broken refuses pods"}} {
@@ -87,28 +34,6 @@ func TestBinds(t *testing.T) {
 	result, err := policytest.Bind(context.Background(), source, policytest.NewPod("system"), "broken")
 	if err != nil || result != policy.Declined("namespace system is bound elsewhere") {
 		t.Errorf("%v, %v", result, err)
-	}
-}
-
-func TestTheArgsAreShown(t *testing.T) {
-	shown, err := policytest.Introspect(configured(t, `{"zone":"z2"}`), "/args")
-	if err != nil || shown != `{"zone":"z2","most":3}` {
-		t.Errorf("%s, %v", shown, err)
-	}
-}
-
-func TestWrongArgsAreNamed(t *testing.T) {
-	for args, text := range map[string]string{
-		"":                         "args: missing field `zone`",
-		`{"zone":7}`:               "args.zone: invalid type: integer `7`, expected a string",
-		`{"zone":"a","most":0}`:    "args.most: invalid value: integer `0`, expected an integer from 1 to 1000",
-		`{"zone":"a","most":1001}`: "args.most: invalid value: integer `1001`",
-		`{"zone":"a","most":1.5}`:  "args.most: invalid value: number `1.5`",
-		`{"zone":"a","more":1}`:    "args.more: unknown field `more`, expected `zone` or `most`",
-	} {
-		if _, err := policytest.WithArgs(backend(), args); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v", args, err)
-		}
 	}
 }
 
@@ -130,6 +55,7 @@ func TestTheDeclarationIsComplete(t *testing.T) {
 		var nodes []*policytest.Node
 		for number := range 1 + random.IntN(4) {
 			node := policytest.NewNode(fmt.Sprint("n", number)).Running(pod, uint32(random.IntN(4))).Allocatable(cpu(random.Int64N(4)))
+			node.Label("other", "z1")
 			if random.IntN(2) == 0 {
 				node.Label("zone", one("z1", "z2", ""))
 			}
@@ -148,5 +74,25 @@ func TestTheDeclarationIsComplete(t *testing.T) {
 		if err != nil || errAll != nil || !slices.Equal(scores, allScores) {
 			t.Fatalf("%v, %v; with everything %v, %v", scores, err, allScores, errAll)
 		}
+		checkHooks(t, declared, everything, pod, nodes)
+	}
+}
+
+func checkHooks(t *testing.T, declared, everything policy.Policy, pod *policytest.Pod, nodes []*policytest.Node) {
+	t.Helper()
+	ofPod, err := policytest.BeforeFilter(declared, pod)
+	all, errAll := policytest.BeforeFilter(everything, pod)
+	if err != nil || errAll != nil || !ofPod.Equal(all) {
+		t.Fatalf("%v, %v; with everything %v, %v", ofPod, err, all, errAll)
+	}
+	ofNodes, err := policytest.BeforeFilterNodes(declared, pod, nodes...)
+	allNodes, errAll := policytest.BeforeFilterNodes(everything, pod, nodes...)
+	if err != nil || errAll != nil || !slices.EqualFunc(ofNodes, allNodes, (*policy.NodeChange).Equal) {
+		t.Fatalf("%v, %v; with everything %v, %v", ofNodes, err, allNodes, errAll)
+	}
+	ofPod, ofNodes, err = policytest.BeforeScore(declared, pod, nodes...)
+	all, allNodes, errAll = policytest.BeforeScore(everything, pod, nodes...)
+	if err != nil || errAll != nil || !ofPod.Equal(all) || !slices.EqualFunc(ofNodes, allNodes, (*policy.NodeChange).Equal) {
+		t.Fatalf("%v, %v, %v; with everything %v, %v, %v", ofPod, ofNodes, err, all, allNodes, errAll)
 	}
 }

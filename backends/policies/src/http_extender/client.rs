@@ -4,6 +4,7 @@
 
 use std::{error::Error, io, time::Duration};
 
+use extender_gateway_pace::complaints::{Complaints, more};
 use extender_policy_sdk::{CannotAnswer, NotReady, Unanswered, trace};
 use http::{
     Request, StatusCode, Uri,
@@ -22,7 +23,6 @@ use super::{
     args::{Entry, Tls, Verification},
     tls,
 };
-use crate::complaints::{Complaints, more};
 
 /// A reply may have this many bytes, or twice those of the request: with `nodeCacheCapable: false` it has the nodes of
 /// the call.

@@ -1,6 +1,9 @@
 //! All policies: exit codes, the line with their address, and stopping by signal.
 
-use std::io::{Read as _, Write as _};
+use std::{
+    collections::BTreeSet,
+    io::{Read as _, Write as _},
+};
 
 use crate::{Running, ends};
 
@@ -53,4 +56,27 @@ fn they_say_where_they_listen_and_stop_when_told() {
         running.stdout.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "", "{arguments:?}");
     }
+}
+
+#[test]
+fn the_chart_knows_each_policy_and_no_other() {
+    let help = std::process::Command::new(crate::PROGRAM).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    // The lines of a command that is explained on several begin further to the right.
+    let first_lines =
+        commands.lines().map_while(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let names = first_lines.filter_map(|line| line.split_whitespace().next());
+    let commands: BTreeSet<String> = names.filter(|name| *name != "help").map(str::to_owned).collect();
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/chart");
+    let schema = std::fs::read_to_string(format!("{chart}/values.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let program = &schema["$defs"]["policy"]["properties"]["program"]["enum"];
+    assert_eq!(commands, serde_json::from_value(program.clone()).unwrap(), "`program` in values.schema.json");
+    let checks = std::fs::read_to_string(format!("{chart}/templates/_checks.tpl")).unwrap();
+    let (_, served) = checks.split_once("$served := dict ").unwrap();
+    let (served, _) = served.split_once(" -}}").unwrap();
+    let named = served.split(" (list ").filter_map(|before| before.rsplit('"').nth(1));
+    let named: BTreeSet<String> = named.take(commands.len()).map(str::to_owned).collect();
+    assert_eq!(commands, named, "`$served` in _checks.tpl");
 }

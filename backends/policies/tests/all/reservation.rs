@@ -1,6 +1,6 @@
 //! The program: two replicas with an apiserver on a socket, called as the gateway calls them.
 
-#[path = "../../src/reservation/apiserver.rs"]
+#[path = "../../../reservation/src/apiserver.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod apiserver;
 mod replica;

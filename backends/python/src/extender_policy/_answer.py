@@ -12,7 +12,7 @@ import operator
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from grpc import StatusCode
@@ -24,8 +24,7 @@ from ._backend import Backend, Prepared
 from ._declaration import Terms
 from ._errors import CallError, cut, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
-from ._question import Missed, Question, check_pod, check_purpose, decoded_pod, required, undecodable
-from ._tables import Tables
+from ._question import Question, check_pod, check_purpose, decoded_pod, required, undecodable
 from ._written import written
 from .candidate import BindAsk, Candidate
 from .errors import BindFailed, CannotAnswer, NotReady, UndeclaredRead
@@ -63,47 +62,37 @@ def info(backend: Backend, encoded: bytes) -> info_pb2.GetInfoResponse:
     return _policy(lambda: backend._policy_for(request.args)).declaration.response
 
 
-async def filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.FilterResponse:
+class Asked(NamedTuple):
+    """A request that can be answered, and the policy that is asked."""
+
+    prepared: Prepared
+    terms: Terms
+    request: Any
+    question: Question
+    names: Sequence[str]
+    """Those of the nodes, for errors, if they need not be sent."""
+
+
+async def filtered(asked: Asked) -> dict[str, Any]:
     """On which of the nodes the pod may not run; with scores if they are wanted and may be given."""
-    request = _decoded(wire_pb2.Question, encoded)
-    prepared, terms = _prepared(backend, request, "Filter")
-    try:
-        question = Question(request, terms, tables)
-    except Missed as missed:
-        return policy_pb2.FilterResponse(result=_missed(prepared, missed))
-    _check_ready(prepared)
-    verdicts = await _verdicts(prepared, question)
+    verdicts = await _answers(asked, "filter_all", asked.question.nodes)
+    for position, verdict in enumerate(verdicts):
+        if type(verdict) is not Verdict:
+            raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
     rejections = _rejections(verdicts)
     trace.note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
-    scores = await _early_scores(prepared, terms, question) if request.want_scores else None
-    return policy_pb2.FilterResponse(result=_done(prepared, question.count), rejections=rejections, scores=scores)
+    return {"rejections": rejections, "scores": await _early_scores(asked) if asked.request.want_scores else None}
 
 
-async def score_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.ScoreResponse:
+async def scored(asked: Asked) -> dict[str, Any]:
     """How good each of the nodes is."""
-    request = _decoded(wire_pb2.Question, encoded)
-    prepared, terms = _prepared(backend, request, "Score")
-    try:
-        question = Question(request, terms, tables)
-    except Missed as missed:
-        return policy_pb2.ScoreResponse(result=_missed(prepared, missed))
-    _check_ready(prepared)
-    scores = await _scores(prepared, question)
-    return policy_pb2.ScoreResponse(result=_done(prepared, question.count), scores=scores)
+    return {"scores": await _scores(asked)}
 
 
-async def preempt_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.PreemptResponse:
+async def preempted(asked: Asked) -> dict[str, Any]:
     """Which pods may be evicted on which of the nodes."""
-    request = _decoded(wire_pb2.Preemption, encoded)
-    prepared, terms = _prepared(backend, request, "Preempt")
-    try:
-        question = Question(request, terms, tables)
-    except Missed as missed:
-        return policy_pb2.PreemptResponse(result=_missed(prepared, missed))
-    candidates = _candidates(request, question, terms)
-    _check_ready(prepared)
-    evictions = await _answers(prepared, "preempt_all", question, (question.pod, candidates))
-    return policy_pb2.PreemptResponse(result=_done(prepared, question.count), kept=_kept(candidates, evictions))
+    candidates = _candidates(asked.request, asked.question, asked.terms)
+    return {"kept": _kept(candidates, await _answers(asked, "preempt_all", candidates))}
 
 
 async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
@@ -123,7 +112,6 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
             raise missing(field)
     if pod is not None:
         _check_same_pod(request, message)
-    _check_ready(prepared)
     answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
     if not isinstance(answer, Bind):
         raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND, Bind.declined(...) or Bind.not_bound(...)")
@@ -191,10 +179,11 @@ def _check_ready(prepared: Prepared) -> None:
 
 
 async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
-    """What the policy answers.
+    """What the policy answers, if it is ready.
 
     An exception fails only this call: one pod that triggers a bug must not stop a cluster.
     """
+    _check_ready(prepared)
     try:
         answer = getattr(prepared.policy, method)(*arguments)
         if inspect.isawaitable(answer):
@@ -210,9 +199,10 @@ async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
     return answer
 
 
-async def _answers(prepared: Prepared, method: str, question: Question, arguments: tuple[object, ...]) -> Sequence[Any]:
+async def _answers(asked: Asked, method: str, about: object) -> Sequence[Any]:
     """One answer for each node."""
-    return _one_per_node(method, await _called(prepared, method, *arguments), question.count)
+    answers = await _called(asked.prepared, method, asked.question.pod, about)
+    return _one_per_node(method, answers, asked.question.count)
 
 
 def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
@@ -229,14 +219,6 @@ def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
         raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
     result: Sequence[Any] = answers
     return result
-
-
-async def _verdicts(prepared: Prepared, question: Question) -> Sequence[Verdict]:
-    verdicts = await _answers(prepared, "filter_all", question, (question.pod, question.nodes))
-    for position, verdict in enumerate(verdicts):
-        if type(verdict) is not Verdict:
-            raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
-    return verdicts
 
 
 def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
@@ -262,24 +244,23 @@ def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
     ]
 
 
-async def _early_scores(prepared: Prepared, terms: Terms, question: Question) -> policy_pb2.Scores | None:
+async def _early_scores(asked: Asked) -> policy_pb2.Scores | None:
     """Scores with the verdicts.
 
     If they cannot be given, the gateway requests them in a separate call: these nodes include rejected ones, for which
     the policy may not expect to be called.
     """
-    score = prepared.declaration.terms.get("Score")
-    if score is None or not score.may_come_with(terms):
+    score = asked.prepared.declaration.terms.get("Score")
+    if score is None or not score.may_come_with(asked.terms):
         return None
     try:
-        return await _scores(prepared, question)
+        return await _scores(asked)
     except CallError:
         return None
 
 
-async def _scores(prepared: Prepared, question: Question) -> policy_pb2.Scores:
-    values = await _answers(prepared, "score_all", question, (question.pod, question.nodes))
-    return policy_pb2.Scores(values=_whole_numbers(values))
+async def _scores(asked: Asked) -> policy_pb2.Scores:
+    return policy_pb2.Scores(values=_whole_numbers(await _answers(asked, "score_all", asked.question.nodes)))
 
 
 def _whole_numbers(scores: Sequence[Any]) -> list[int]:
@@ -343,16 +324,6 @@ def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[pol
             continue
         kept.append(policy_pb2.KeptCandidate(position=position, victims=victims))
     return kept
-
-
-def _done(prepared: Prepared, evaluated: int) -> policy_pb2.Result:
-    trace.note("extender.nodes.evaluated", evaluated)
-    return policy_pb2.Result(evaluated=evaluated, revision=prepared.declaration.revision)
-
-
-def _missed(prepared: Prepared, missed: Missed) -> policy_pb2.Result:
-    trace.note("extender.miss", policy_pb2.Miss.Name(missed.miss))
-    return policy_pb2.Result(evaluated=0, miss=missed.miss, revision=prepared.declaration.revision)
 
 
 _logged: dict[str, int] = {}

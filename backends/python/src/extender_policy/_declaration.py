@@ -13,7 +13,7 @@ from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
 from ._limits import REJECTED_CONFIGURATION_BYTES
 from .changes import ChangedPart
 from .errors import DeclarationError
-from .info import Hook, Info, Normalization, Scale, Verb, View
+from .info import Info, Normalization, Scale, Verb, View
 from .reads import quoted
 
 API_VERSION = "extender.policy.v1alpha1"
@@ -115,9 +115,8 @@ class Declaration:
         mistakes = [*_mistakes(info), *others]
         if mistakes:
             raise DeclarationError(mistakes)
-        self.terms = {name: Terms(verb) for name, verb in _verbs(info).items()}
+        self.terms = {name: Terms(hook.verb, hook.changed) for name, hook in info.served.items()}
         """By the names of the services' methods."""
-        self.terms |= {name: Terms(hook.verb, hook.changed) for name, hook in _hooks(info).items()}
         self.response = _response(info, self.terms)
         self.shown = {entry.path: entry for entry in reversed(info.shown)}
         """By the paths; the first of two equal ones."""
@@ -128,31 +127,9 @@ class Declaration:
         """Two declarations with the same ids can answer each other's requests."""
 
 
-def declared(info: Info) -> Iterator[str]:
-    """The names of the services' methods that are declared."""
-    yield from _verbs(info)
-    yield from _hooks(info)
-
-
-def _verbs(info: Info) -> dict[str, Verb]:
-    """The declared verbs that are no hooks, by the names of the service's methods."""
-    verbs = {"Filter": info.filter, "Score": info.score, "Preempt": info.preempt, "Bind": info.bind}
-    return {name: verb for name, verb in verbs.items() if verb is not None}
-
-
-def _hooks(info: Info) -> dict[str, Hook]:
-    """The declared hooks, by the names of the service's methods."""
-    hooks = {
-        "BeforeFilter": info.hook_before_filter,
-        "BeforeFilterNodes": info.hook_before_filter_nodes,
-        "BeforeScore": info.hook_before_score,
-    }
-    return {name: hook for name, hook in hooks.items() if hook is not None}
-
-
 def _mistakes(info: Info) -> Iterator[str]:
     """What no gateway can reject, because there is nothing to ask it about."""
-    if not any(declared(info)):
+    if not info.served:
         yield (
             "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook with "
             "Info.before_filter, Info.before_filter_nodes or Info.before_score"
@@ -176,7 +153,7 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     services = [NODE_TABLE_SERVICE] if keeps_table else []
     if info.shown:
         services.append(INTROSPECTION_SERVICE)
-    if _hooks(info):
+    if any(name.startswith("Before") for name in terms):
         services.append(HOOK_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,

@@ -51,28 +51,26 @@ def check_purpose(purpose: int, has_side_effects: bool) -> None:
         raise CallError(StatusCode.FAILED_PRECONDITION, "this policy has side effects and only answers PURPOSE_DECIDE")
 
 
-def asked_pod(request: wire_pb2.PodQuestion, terms: Terms) -> Pod:
-    """The pod of a request that has no nodes. Raises `CallError` for an invalid request."""
-    check_purpose(request.call.purpose, terms.has_side_effects)
-    if not request.pod:
-        raise missing("pod")
-    return placed_pod(b"".join(request.pod), terms, request.call.snapshot)
-
-
 class Question:
-    """A request about nodes that can be answered."""
+    """A request about nodes, or about the pod alone, that can be answered."""
 
-    def __init__(self, request: wire_pb2.Question | wire_pb2.Preemption, terms: Terms, tables: Tables) -> None:
+    def __init__(
+        self, request: wire_pb2.Question | wire_pb2.Preemption | wire_pb2.PodQuestion, terms: Terms, tables: Tables
+    ) -> None:
         """Raises `CallError` for an invalid request, and `Missed` for nodes that cannot be read here."""
         check_purpose(request.call.purpose, terms.has_side_effects)
-        required(request, "nodes")
-        # Whether the request is valid does not depend on which tables exist here.
-        held = _Held(request.nodes, terms, tables)
+        # The pod is what is evaluated where there are no nodes.
+        self.count = 1
+        held = None
+        if not isinstance(request, wire_pb2.PodQuestion):
+            required(request, "nodes")
+            self.count = request.nodes.count
+            # Whether the request is valid does not depend on which tables exist here.
+            held = _Held(request.nodes, terms, tables)
         if not request.pod:
             raise missing("pod")
         self.pod = placed_pod(b"".join(request.pod), terms, request.call.snapshot)
-        self.count = request.nodes.count
-        self.nodes = Nodes(held.rows(), terms.nodes)
+        self.nodes = Nodes(() if held is None else held.rows(), terms.nodes)
 
 
 class _Held:

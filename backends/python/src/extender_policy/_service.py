@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from . import _answer, _hooks, _introspect
+from . import _answer, _introspect, _verbs
 from ._backend import Backend
 from ._declaration import (
     HOOK_SERVICE,
@@ -156,19 +156,14 @@ class Service:
         return self._encoded(method, self._answer(method, encoded))
 
     async def _answer(self, method: str, encoded: bytes) -> Message:
-        if method == "Filter":
-            return await _answer.filter_nodes(self.backend, self.tables, encoded)
-        if method == "Score":
-            return await _answer.score_nodes(self.backend, self.tables, encoded)
-        if method == "Preempt":
-            return await _answer.preempt_nodes(self.backend, self.tables, encoded)
+        if method == "GetInfo":
+            return _answer.info(self.backend, encoded)
         if method == "Bind":
             return await _answer.bind_pod(self.backend, encoded)
-        if method in HOOKS:
-            return await _hooks.before(method, self.backend, self.tables, encoded)
         if method == INTROSPECT:
             return await self._introspect(encoded)
-        return _answer.info(self.backend, encoded)
+        message: Message = await _verbs.answer(method, self.backend, self.tables, encoded)
+        return message
 
     async def _introspect(self, encoded: bytes) -> Message:
         if not self._free.acquire(blocking=False):

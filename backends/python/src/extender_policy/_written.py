@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from ._declaration import DECLARED_WITH, declared
+from ._declaration import DECLARED_WITH
 from .info import Info
 from .policy import Policy
 
@@ -35,7 +35,7 @@ def written(policy: Policy, method: str) -> str:
 
 def unwritten(policy: Policy, info: Info) -> Iterator[str]:
     """The declared verbs for which the policy has no method, one sentence each."""
-    for verb in declared(info):
+    for verb in info.served:
         methods = _METHODS[verb]
         if not any(is_written(policy, method) for method in methods):
             yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -54,15 +54,26 @@ class ChangedPart(IntEnum):
     """`NodeChange.add_usage`."""
 
 
+def _part(kind: str, field: str) -> ChangedPart | None:
+    """What a field of a change's message changes: a part has the name of its fields."""
+    name = re.sub("^(add|set|remove)_", "", field).replace("holds", "usage")
+    return ChangedPart.__members__.get(f"{kind}_{name}".upper())
+
+
 class _Change(Generic[M]):
     """What both kinds of changes share: copies that differ, and comparison."""
 
     __slots__ = ("_message",)
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {}
-    """The parts that the fields of the message change."""
-
+    _KIND: ClassVar[str]
+    _MESSAGE: ClassVar[type[Any]]
     _message: M
+
+    def __init__(self, reason: str = "") -> None:
+        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
+        if not isinstance(reason, str):
+            raise TypeError(f"the reason is {reason!r}; expected a text")
+        self._message = self._MESSAGE(reason=cut(reason, CHANGE_REASON_BYTES))
 
     @classmethod
     def _of(cls: type[C], message: Message) -> C:
@@ -75,11 +86,17 @@ class _Change(Generic[M]):
     def _copy(self: C) -> C:
         return self._of(self._message)
 
+    def _with(self: C, **added: Any) -> C:
+        """With these entries of lists and maps."""
+        changed = self._copy()
+        changed._message.MergeFrom(type(self._message)(**added))
+        return changed
+
     @property
     def parts(self) -> frozenset[ChangedPart]:
         """What it changes."""
-        fields = (field.name for field, _ in self._message.ListFields())
-        return frozenset(self._PARTS[name] for name in fields if name in self._PARTS)
+        parts = (_part(self._KIND, field.name) for field, _ in self._message.ListFields())
+        return frozenset(part for part in parts if part is not None)
 
     @property
     def reason(self) -> str:
@@ -108,45 +125,24 @@ class PodChange(_Change[hooks_pb2.PodChange]):
 
     __slots__ = ()
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
-        "set_labels": ChangedPart.POD_LABELS,
-        "remove_labels": ChangedPart.POD_LABELS,
-        "set_node_selector": ChangedPart.POD_NODE_SELECTOR,
-        "remove_node_selector": ChangedPart.POD_NODE_SELECTOR,
-        "node_affinity": ChangedPart.POD_NODE_AFFINITY,
-        "remove_node_affinity": ChangedPart.POD_NODE_AFFINITY,
-        "add_tolerations": ChangedPart.POD_TOLERATIONS,
-        "remove_tolerations": ChangedPart.POD_TOLERATIONS,
-        "add_requests": ChangedPart.POD_REQUESTS,
-    }
-
-    def __init__(self, reason: str = "") -> None:
-        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
-        self._message = hooks_pb2.PodChange(reason=_reason(reason))
+    _KIND = "POD"
+    _MESSAGE = hooks_pb2.PodChange
 
     def set_label(self, key: str, value: str) -> PodChange:
         """Adds or replaces a label."""
-        changed = self._copy()
-        changed._message.set_labels[key] = value
-        return changed
+        return self._with(set_labels={key: value})
 
     def remove_label(self, key: str) -> PodChange:
         """Removes a label, if the pod has it."""
-        changed = self._copy()
-        changed._message.remove_labels.append(key)
-        return changed
+        return self._with(remove_labels=[key])
 
     def set_node_selector(self, key: str, value: str) -> PodChange:
         """Adds or replaces an entry of the node selector."""
-        changed = self._copy()
-        changed._message.set_node_selector[key] = value
-        return changed
+        return self._with(set_node_selector={key: value})
 
     def remove_node_selector(self, key: str) -> PodChange:
         """Removes an entry of the node selector, if the pod has it."""
-        changed = self._copy()
-        changed._message.remove_node_selector.append(key)
-        return changed
+        return self._with(remove_node_selector=[key])
 
     def set_node_affinity(self, affinity: NodeAffinity) -> PodChange:
         """Replaces the node affinity. At most 1,024 terms, requirements and values, and 64 KiB."""
@@ -171,16 +167,12 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         """
         given = given_toleration("add_toleration", toleration, fields)
         check_toleration("add_toleration", given)
-        changed = self._copy()
-        changed._message.add_tolerations.add(**given._asdict())
-        return changed
+        return self._with(add_tolerations=[given._asdict()])
 
     def remove_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
         """Removes the tolerations that are equal to this one, or to one with these fields, in all fields."""
         given = given_toleration("remove_toleration", toleration, fields)
-        changed = self._copy()
-        changed._message.remove_tolerations.add(**given._asdict())
-        return changed
+        return self._with(remove_tolerations=[given._asdict()])
 
     def add_requests(self, **amounts: Any) -> PodChange:
         """Adds to the requests, and CPU and memory to the nonzero requests; the amounts are those of `Resources`.
@@ -204,45 +196,26 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
     __slots__ = ()
 
-    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
-        "add_allocatable": ChangedPart.NODE_ALLOCATABLE,
-        "add_usage": ChangedPart.NODE_USAGE,
-        "set_labels": ChangedPart.NODE_LABELS,
-        "remove_labels": ChangedPart.NODE_LABELS,
-        "add_taints": ChangedPart.NODE_TAINTS,
-        "remove_taints": ChangedPart.NODE_TAINTS,
-        "holds": ChangedPart.NODE_USAGE,
-    }
-
-    def __init__(self, reason: str = "") -> None:
-        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
-        self._message = hooks_pb2.NodeChange(reason=_reason(reason))
+    _KIND = "NODE"
+    _MESSAGE = hooks_pb2.NodeChange
 
     def set_label(self, key: str, value: str) -> NodeChange:
         """Adds or replaces a label."""
-        changed = self._copy()
-        changed._message.set_labels[key] = value
-        return changed
+        return self._with(set_labels={key: value})
 
     def remove_label(self, key: str) -> NodeChange:
         """Removes a label, if the node has it."""
-        changed = self._copy()
-        changed._message.remove_labels.append(key)
-        return changed
+        return self._with(remove_labels=[key])
 
     def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
         """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
         if effect not in EFFECTS:
             raise ValueError(f"add_taint has the effect {quoted(str(effect))}; expected one of {', '.join(EFFECTS)}")
-        changed = self._copy()
-        changed._message.add_taints.add(key=key, value=value, effect=effect)
-        return changed
+        return self._with(add_taints=[{"key": key, "value": value, "effect": effect}])
 
     def remove_taint(self, key: str, value: str = "", effect: str = "") -> NodeChange:
         """Removes the taints with this key and, unless they are empty, this value and this effect."""
-        changed = self._copy()
-        changed._message.remove_taints.add(key=key, value=value, effect=effect)
-        return changed
+        return self._with(remove_taints=[{"key": key, "value": value, "effect": effect}])
 
     def add_allocatable(self, **amounts: Any) -> NodeChange:
         """Adds to allocatable of a node that reports it; the amounts are those of `Resources`.
@@ -287,12 +260,6 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 def _user(user: str | HoldUser) -> hooks_pb2.HoldUser:
     uid, at_most = user if isinstance(user, HoldUser) else (user, None)
     return hooks_pb2.HoldUser(uid=uid, at_most=None if at_most is None else resources_message(at_most))
-
-
-def _reason(reason: str) -> str:
-    if not isinstance(reason, str):
-        raise TypeError(f"the reason is {reason!r}; expected a text")
-    return cut(reason, CHANGE_REASON_BYTES)
 
 
 def _add(total: resources_pb2.Resources, amounts: Resources) -> None:

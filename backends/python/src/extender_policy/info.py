@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ._api.v1alpha1 import info_pb2
 from .changes import ChangedPart
-from .errors import DeclarationError
 from .introspection import Show, Shown
 from .reads import PodPart, Reads
 
@@ -221,22 +221,13 @@ class Info:
     version: str
     declared_revision: str | None = field(default=None, kw_only=True)
     rejection: str = field(default="", kw_only=True)
-    filter: Verb | None = field(default=None, kw_only=True)
-    score: Verb | None = field(default=None, kw_only=True)
+    served: Mapping[str, Hook] = field(default_factory=dict, kw_only=True)
+    """Verbs and hooks, by the names of the services' methods; a verb changes nothing."""
     scale: Scale = field(default=Scale(), kw_only=True)
-    preempt: Verb | None = field(default=None, kw_only=True)
-    bind: Verb | None = field(default=None, kw_only=True)
-    hook_before_filter: Hook | None = field(default=None, kw_only=True)
-    hook_before_filter_nodes: Hook | None = field(default=None, kw_only=True)
-    hook_before_score: Hook | None = field(default=None, kw_only=True)
     annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
     wants_raw_pod: bool = field(default=False, kw_only=True)
     keeps_node_table: bool = field(default=True, kw_only=True)
     shown: tuple[Shown, ...] = field(default=(), kw_only=True)
-
-    def __post_init__(self) -> None:
-        for name, (method, kind, takes) in _KINDS.items():
-            _check_kind(method, kind, takes, getattr(self, name))
 
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
@@ -255,11 +246,11 @@ class Info:
 
     def filters(self, verb: Verb) -> Info:
         """The policy rejects nodes."""
-        return replace(self, filter=verb)
+        return self._serving("Filter", Hook(verb))
 
     def scores(self, verb: Verb, scale: Scale) -> Info:
         """The policy scores nodes, on this scale."""
-        return replace(self, score=verb, scale=scale)
+        return replace(self, scale=scale)._serving("Score", Hook(verb))
 
     def preempts(self, verb: Verb) -> Info:
         """The policy decides which pods may be evicted to make room.
@@ -267,7 +258,7 @@ class Info:
         Not a pure verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches them;
         `View.NAME` is enough for a policy that looks at pods.
         """
-        return replace(self, preempt=verb)
+        return self._serving("Preempt", Hook(verb))
 
     def binds(self, reads: Reads | None = None) -> Info:
         """The policy binds pods, and reads this of them.
@@ -275,24 +266,23 @@ class Info:
         `BindAsk` has namespace, name, UID and node in any case. Nothing is read of nodes. Without `reads` the pod comes
         as the gateway knows it.
         """
-        _check_kind("binds", Reads, "a Reads, or nothing", reads)
         verb = Verb.per_node().view(View.NAME)
-        return replace(self, bind=verb if reads is None else verb.reads(reads))
+        return self._serving("Bind", Hook(verb if reads is None else verb.reads(reads)))
 
     def before_filter(self, hook: Hook) -> Info:
         """The policy changes the pod that the filters of all policies are told about.
 
         It is called without nodes: declare it with `Hook.of_pod`.
         """
-        return replace(self, hook_before_filter=hook)
+        return self._serving("BeforeFilter", hook)
 
     def before_filter_nodes(self, hook: Hook) -> Info:
         """The policy changes nodes that the filters of all policies are told about."""
-        return replace(self, hook_before_filter_nodes=hook)
+        return self._serving("BeforeFilterNodes", hook)
 
     def before_score(self, hook: Hook) -> Info:
         """The policy changes the pod and nodes that the scores of all policies are told about."""
-        return replace(self, hook_before_score=hook)
+        return self._serving("BeforeScore", hook)
 
     def annotations(self, *prefixes: str) -> Info:
         """Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all.
@@ -330,26 +320,7 @@ class Info:
 
     def _reading_everything(self) -> Info:
         """The same without declarations of what is read: everything is sent."""
-        hooks = ("hook_before_filter", "hook_before_filter_nodes", "hook_before_score")
-        verbs = {name: getattr(self, name) for name in ("filter", "score", "preempt", "bind", *hooks)}
-        return replace(self, **{name: verb and verb._reading_everything() for name, verb in verbs.items()})
+        return replace(self, served={name: hook._reading_everything() for name, hook in self.served.items()})
 
-
-_OF_POD, _OF_NODES = "a Hook, such as Hook.of_pod()", "a Hook, such as Hook.per_node()"
-_VERB = "a Verb, such as Verb.per_node()"
-
-_KINDS: dict[str, tuple[str, type, str]] = {
-    "filter": ("filters", Verb, _VERB),
-    "score": ("scores", Verb, _VERB),
-    "scale": ("scores", Scale, "also a Scale, such as Scale.unbounded()"),
-    "preempt": ("preempts", Verb, _VERB),
-    "hook_before_filter": ("before_filter", Hook, _OF_POD),
-    "hook_before_filter_nodes": ("before_filter_nodes", Hook, _OF_NODES),
-    "hook_before_score": ("before_score", Hook, _OF_NODES),
-}
-"""By the fields of `Info`: the method that sets it, and what that takes."""
-
-
-def _check_kind(method: str, kind: type, takes: str, given: object) -> None:
-    if given is not None and not isinstance(given, kind):
-        raise DeclarationError([f"Info.{method} takes {takes}; it was given a value of type {type(given).__name__}"])
+    def _serving(self, name: str, hook: Hook) -> Info:
+        return replace(self, served={**self.served, name: hook})

@@ -130,17 +130,5 @@ class Policy(ABC):
         """
 
 
-METHODS = (
-    "filter",
-    "score",
-    "preempt",
-    "filter_all",
-    "score_all",
-    "preempt_all",
-    "bind",
-    "before_filter",
-    "before_filter_node",
-    "before_filter_nodes",
-    "before_score",
-)
+METHODS = tuple(name for name in vars(Policy) if not name.startswith("_") and name not in ("info", "ready"))
 """Those that may be coroutine functions."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from . import _answer, _hooks, _introspect, _sent
+from . import _answer, _introspect, _sent, _verbs
 from ._api.v1alpha1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, WithArgs, backend_of
 from ._declaration import Terms
@@ -292,10 +292,7 @@ class Rejected(NamedTuple):
 
 def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, Rejected]]:
     """The rejected nodes in the order given, each with all that is said of it."""
-    source = backend_of(backend)
-    call, sent, message = _question(source, "Filter", pod, nodes)
-    request = policy_pb2.FilterRequest(call=call, pod=sent, nodes=message)
-    response = _run(_answer.filter_nodes(source, Tables(), request.SerializeToString()))
+    response = _asked(backend, policy_pb2.FilterRequest, pod, nodes)
     found = {
         position: Rejected(rejection.reason, rejection.rule, rejection.preemption_may_help)
         for rejection in response.rejections
@@ -306,22 +303,17 @@ def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode
 
 def score(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[int]:
     """The raw scores, one a node, in the order given."""
-    source = backend_of(backend)
-    call, sent, message = _question(source, "Score", pod, nodes)
-    request = policy_pb2.ScoreRequest(call=call, pod=sent, nodes=message)
-    return list(_run(_answer.score_nodes(source, Tables(), request.SerializeToString())).scores.values)
+    return list(_asked(backend, policy_pb2.ScoreRequest, pod, nodes).scores.values)
 
 
 def preempt(
     backend: Backend | Policy, pod: TestPod, candidates: Sequence[TestCandidate]
 ) -> list[tuple[str, list[str]]]:
     """The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there."""
-    source = backend_of(backend)
-    call, sent, message = _question(source, "Preempt", pod, [candidate._node for candidate in candidates])
-    terms = _terms(source, "Preempt")
+    terms = _terms(backend_of(backend), "Preempt")
     given = [candidate._sent(terms) for candidate in candidates] if terms is not None else []
-    request = policy_pb2.PreemptRequest(call=call, pod=sent, nodes=message, candidates=given)
-    response = _run(_answer.preempt_nodes(source, Tables(), request.SerializeToString()))
+    nodes = [candidate._node for candidate in candidates]
+    response = _asked(backend, policy_pb2.PreemptRequest, pod, nodes, candidates=given)
     kept = []
     for answer in response.kept:
         candidate = candidates[answer.position]
@@ -357,11 +349,7 @@ def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:
 
     Raises `NoAnswer` also if the policy changes something that the hook does not declare.
     """
-    source = backend_of(backend)
-    call, sent, _ = _question(source, "BeforeFilter", pod, [])
-    request = hooks_pb2.BeforeFilterRequest(call=call, pod=sent)
-    response = _run(_hooks.before_filter(source, request.SerializeToString()))
-    return PodChange._of(response.pod) if response.HasField("pod") else None
+    return _changed_pod(_asked(backend, hooks_pb2.BeforeFilterRequest, pod, []))
 
 
 def before_filter_nodes(
@@ -371,12 +359,7 @@ def before_filter_nodes(
 
     Raises `NoAnswer` also if the policy changes something that the hook does not declare.
     """
-    source = backend_of(backend)
-    call, sent, message = _question(source, "BeforeFilterNodes", pod, nodes)
-    request = hooks_pb2.BeforeFilterNodesRequest(call=call, pod=sent, nodes=message)
-    names = [node.name for node in nodes]
-    answer = _hooks.before_filter_nodes(source, Tables(), request.SerializeToString(), names)
-    return _changed(_run(answer).nodes, nodes)
+    return _changed(_asked(backend, hooks_pb2.BeforeFilterNodesRequest, pod, nodes).nodes, nodes)
 
 
 def before_score(
@@ -386,13 +369,12 @@ def before_score(
 
     Raises `NoAnswer` also if the policy changes something that the hook does not declare.
     """
-    source = backend_of(backend)
-    call, sent, message = _question(source, "BeforeScore", pod, nodes)
-    request = hooks_pb2.BeforeScoreRequest(call=call, pod=sent, nodes=message)
-    names = [node.name for node in nodes]
-    response = _run(_hooks.before_score(source, Tables(), request.SerializeToString(), names))
-    of_pod = PodChange._of(response.pod) if response.HasField("pod") else None
-    return of_pod, _changed(response.nodes, nodes)
+    response = _asked(backend, hooks_pb2.BeforeScoreRequest, pod, nodes)
+    return _changed_pod(response), _changed(response.nodes, nodes)
+
+
+def _changed_pod(response: hooks_pb2.BeforeFilterResponse | hooks_pb2.BeforeScoreResponse) -> PodChange | None:
+    return PodChange._of(response.pod) if response.HasField("pod") else None
 
 
 def _changed(changes: Iterable[hooks_pb2.NodeChange], nodes: Sequence[TestNode]) -> list[tuple[str, NodeChange]]:
@@ -435,6 +417,20 @@ def _question(
     return call, _sent.placed_pod(pod._pod, terms, cluster), node_pb2.Nodes(count=len(nodes), rows=rows)
 
 
+def _asked(
+    backend: Backend | Policy, request: type[Message], pod: TestPod, nodes: Sequence[TestNode], **more: Any
+) -> Any:
+    """The response to a verb or a hook with this request."""
+    source = backend_of(backend)
+    verb = request.__name__.removesuffix("Request")
+    call, sent, message = _question(source, verb, pod, nodes)
+    fields = {"call": call, "pod": sent, **more}
+    if "nodes" in request.DESCRIPTOR.fields_by_name:
+        fields["nodes"] = message
+    names = [node.name for node in nodes]
+    return _run(_verbs.answer(verb, source, Tables(), request(**fields).SerializeToString(), names))
+
+
 def _terms(backend: Backend, verb: str) -> Terms | None:
     prepared: Prepared = _said(lambda: _answer._policy(lambda: backend._policy_for(b"")))
     return prepared.declaration.terms.get(verb)
@@ -449,24 +445,3 @@ def _said(answer: Callable[[], T]) -> T:
         return answer()
     except CallError as error:
         raise NoAnswer(error.detail) from (error.__cause__ or error)
-
-
-__all__ = [
-    "NoAnswer",
-    "Rejected",
-    "TestCandidate",
-    "TestNode",
-    "TestPod",
-    "before_filter",
-    "before_filter_nodes",
-    "before_score",
-    "bind",
-    "everything",
-    "filter",
-    "info",
-    "introspect",
-    "preempt",
-    "rejections",
-    "score",
-    "with_args",
-]

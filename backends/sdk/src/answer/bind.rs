@@ -25,7 +25,7 @@ fn policy(backend: &Backend, request: &api::BindRequest) -> Result<Arc<Prepared>
 
 /// The request as its policy may read it.
 fn asked<'a>(prepared: &'a Prepared, request: &'a api::BindRequest) -> Result<BindAsk<'a>, CallError> {
-    let terms = prepared.declaration.called(api::Verb::Bind)?;
+    let terms = prepared.called(api::Verb::Bind)?;
     check_purpose(request.call.as_ref().ok_or(CallError::Missing("call"))?)?;
     if let Some(pod) = &request.pod {
         question::checked(pod, terms.reads())?;

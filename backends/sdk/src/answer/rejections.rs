@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use extender_policy_api::{limits::RULE_BYTES, v1alpha1 as api};
 use foldhash::fast::RandomState;
 
-use crate::{Preemption, Reason, Verdict, verdict::Refusal};
+use crate::{Preemption, Reason, Refusal, Verdict};
 
 /// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
 const MAX_REASON_BYTES: usize = 900;

@@ -6,7 +6,10 @@ import {
   NodeChange as NodeChangeMessage,
   PodChange as PodChangeMessage,
 } from '../gen/extender/policy/v1alpha1/hooks.js';
-import { nodeMessage, podMessage } from './messages.js';
+import { cut } from '../text.js';
+
+/** The longest reason in the contract. */
+const MAX_REASON_BYTES = 200;
 
 /** The change of the pod that a method of the policy returned; undefined if there is none. */
 export function podChangeOf(method: string, change: PodChange | undefined): PodChangeMessage | undefined {
@@ -17,7 +20,8 @@ export function podChangeOf(method: string, change: PodChange | undefined): PodC
   if (!((change as unknown) instanceof PodChange)) {
     throw CallError.internal(`${method} returned no PodChange; expected one or undefined, and not a promise`);
   }
-  const message = podMessage(change);
+  const message = PodChangeMessage.fromPartial(change as Partial<PodChangeMessage>);
+  message.reason = cut(change.reason, MAX_REASON_BYTES);
   const isNothing = PodChangeMessage.encode({ ...message, reason: '' }).finish().length === 0;
   return isNothing ? undefined : message;
 }
@@ -44,7 +48,8 @@ export function nodeChangesOf(method: string, changes: readonly unknown[]): Node
 
 /** The entry for a change, without positions if it is a new one; undefined if the change changes nothing. */
 function entryOf(change: NodeChange, entries: Map<string, NodeChangeMessage>): NodeChangeMessage | undefined {
-  const message = nodeMessage(change);
+  const message = NodeChangeMessage.fromPartial(change as Partial<NodeChangeMessage>);
+  message.reason = cut(change.reason, MAX_REASON_BYTES);
   const encoded = Buffer.from(NodeChangeMessage.encode({ ...message, reason: '' }).finish());
   if (encoded.length === 0) {
     return undefined;

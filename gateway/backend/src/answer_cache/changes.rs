@@ -73,7 +73,8 @@ mod tests {
         ];
         let read = cache.read(&nodes, 4);
         assert_eq!(read, [Some(1), Some(0), Some(1), Some(2)]);
-        cache.store(&pod, (0..4).map(|slot| row(slot, 7)).zip(read));
+        let read = read.into_iter().map(Option::unwrap);
+        cache.answers.store(&pod, (0..4).map(|slot| row(slot, 7)).zip(read));
         let answers = cache.answers.recall(&pod, [row(3, 7), row(1, 7), row(0, 8), row(2, 7)].into_iter());
         assert_eq!((answers.all.as_slice(), answers.unknown.as_slice()), (&[2, 0, 0, 1][..], &[2][..]));
         let told = cache.groups(&answers.all);

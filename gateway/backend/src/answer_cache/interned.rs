@@ -2,8 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use bytes::Bytes;
-use extender_gateway_cluster::table::RowKey;
 use extender_gateway_contract::hook::ChangedNodes;
 use extender_gateway_core::filter::Refusal;
 use foldhash::HashMap;
@@ -66,8 +64,8 @@ pub trait NodeGroup: Clone {
     /// The positions of the nodes.
     fn positions(&self) -> &[u32];
 
-    /// Adds the position of a node.
-    fn push(&mut self, position: u32);
+    /// The same, to be changed.
+    fn positions_mut(&mut self) -> &mut Vec<u32>;
 }
 
 impl NodeGroup for Refusal {
@@ -91,8 +89,8 @@ impl NodeGroup for Refusal {
         &self.positions
     }
 
-    fn push(&mut self, position: u32) {
-        self.positions.push(position);
+    fn positions_mut(&mut self) -> &mut Vec<u32> {
+        &mut self.positions
     }
 }
 
@@ -111,8 +109,8 @@ impl NodeGroup for ChangedNodes {
         &self.positions
     }
 
-    fn push(&mut self, position: u32) {
-        self.positions.push(position);
+    fn positions_mut(&mut self) -> &mut Vec<u32> {
+        &mut self.positions
     }
 }
 
@@ -142,7 +140,22 @@ impl<G: NodeGroup> InternedCache<G> {
                 groups.push(known[number as usize].clone());
                 groups.len() - 1
             });
-            groups[place].push(at);
+            groups[place].positions_mut().push(at);
+        }
+        groups
+    }
+
+    /// The groups with these numbers, but those of an answer about the nodes at the `missing` positions.
+    pub fn spliced(&self, mut numbers: Vec<u32>, missing: Option<(&[u32], Vec<G>)>) -> Vec<G> {
+        let (missing, answer) = missing.unwrap_or_default();
+        // These are known only if this is a check: then the new answer counts.
+        for at in missing {
+            numbers[*at as usize] = 0;
+        }
+        let mut groups = self.groups(&numbers);
+        for mut group in answer {
+            group.positions_mut().iter_mut().for_each(|at| *at = missing[*at as usize]);
+            groups.push(group);
         }
         groups
     }
@@ -159,10 +172,5 @@ impl<G: NodeGroup> InternedCache<G> {
             }
         }
         numbers
-    }
-
-    /// Stores numbers.
-    pub fn store(&self, pod: &Bytes, numbers: impl Iterator<Item = (RowKey, Option<u32>)>) {
-        self.answers.store(pod, numbers.filter_map(|(row, number)| Some((row, number?))));
     }
 }

@@ -41,7 +41,8 @@ fn refusals_come_back_as_they_were() {
     let (pod, rows) = (Bytes::from_static(b"web"), rows(5));
     let refusals = vec![refusal("a", &[0, 3]), refusal("bb", &[2])];
     let read = verdicts.read(&refusals, 5);
-    verdicts.store(&pod, rows.iter().copied().zip(read));
+    let read = read.into_iter().map(Option::unwrap);
+    verdicts.answers.store(&pod, rows.iter().copied().zip(read));
     let recalled = verdicts.answers.recall(&pod, rows.iter().copied());
     assert_eq!(verdicts.groups(&recalled.all), refusals);
     assert_eq!(recalled.unknown, [0; 0]);

@@ -198,6 +198,7 @@ fn on_command_line(status: &Status, options: &TryOptions) -> Status {
     let mut status = status.clone();
     let Status { backends, problems, .. } = &mut status;
     for problem in problems {
+        problem.remedy = without_replicas(&problem.remedy).to_owned();
         let backend = backends.iter().find(|backend| problem.about == format!("backend {}", backend.name));
         let added = backend.and_then(|backend| {
             let mut added = options.backends.iter();
@@ -213,10 +214,13 @@ fn on_command_line(status: &Status, options: &TryOptions) -> Status {
     status
 }
 
+/// What helps without a running gateway: a simulation has no replicas to command.
+fn without_replicas(remedy: &str) -> &str {
+    remedy.split_once("; `extender-gateway backend ").map_or(remedy, |(remedy, _)| remedy)
+}
+
 /// What helps about a backend of `--backend`.
 fn remedy_on_command_line(remedy: &str) -> String {
-    // A simulation has no replicas to command.
-    let remedy = remedy.split_once("; `extender-gateway backend ").map_or(remedy, |(remedy, _)| remedy);
     remedy
         .replace("correct its args:", "correct --args:")
         .replace("correct its url or tls", "correct the URL of --backend")

@@ -11,15 +11,29 @@ pub struct Seat {
     pub turn: Turn,
     /// Whether it may declare that preemption could help.
     pub preemption: Preemption,
-    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's
-    /// place in the order, if the backend's answer counts.
+    /// The gateway rejects these nodes, at this seat's place in the order, if the backend's answer counts.
+    pub not_sent: NotSent,
+}
+
+/// The nodes of a call that one backend is not sent, by their positions, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotSent {
+    /// Nodes without the facts that it needs, which may become known in a moment.
     pub unknown: Vec<u32>,
-    /// As `unknown`, for nodes that the gateway cannot read: a retry would not help.
+    /// Nodes that the gateway cannot read: a retry would not help.
     pub unreadable: Vec<u32>,
-    /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
+    /// Deleted nodes: a retry would not help either.
     pub deleted: Vec<u32>,
-    /// As `unknown`, for nodes that are too large for a request to this backend.
+    /// Nodes that are too large for a request to this backend.
     pub oversize: Vec<u32>,
+}
+
+impl NotSent {
+    /// In the order of the fields.
+    pub fn lists(&self) -> [&[u32]; 4] {
+        let Self { unknown, unreadable, deleted, oversize } = self;
+        [unknown, unreadable, deleted, oversize]
+    }
 }
 
 /// When a backend is called.

@@ -4,8 +4,7 @@ use super::*;
 use crate::FailureKind;
 
 fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
-    let [unknown, unreadable, deleted, oversize] = [(); 4].map(|()| Vec::new());
-    Seat { policy, turn, preemption: Preemption::Honored, unknown, unreadable, deleted, oversize }
+    Seat { policy, turn, preemption: Preemption::Honored, not_sent: NotSent::default() }
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
@@ -113,7 +112,7 @@ fn a_backend_in_turn_sees_the_survivors_of_the_earlier_ones() {
 #[test]
 fn unknown_nodes_fall_at_the_place_of_the_backend_that_needed_them() {
     let mut needy = seat(FAIL, Turn::Parallel);
-    needy.unknown = vec![0, 2];
+    needy.not_sent.unknown = vec![0, 2];
     let (mut fold, asks) = FilterFold::begin(3, vec![seat(FAIL, Turn::Parallel), needy.clone()]);
     assert_eq!(asks[1].nodes, Asked::Some(vec![1]));
     fold.answer(1, Ok(vec![]), Again::InTime);
@@ -130,7 +129,7 @@ fn unknown_nodes_fall_at_the_place_of_the_backend_that_needed_them() {
 #[test]
 fn a_failed_backend_that_may_be_ignored_rejects_no_unknown_node_either() {
     let mut needy = seat(IGNORE, Turn::Parallel);
-    needy.unknown = vec![1];
+    needy.not_sent.unknown = vec![1];
     let (mut fold, _) = FilterFold::begin(2, vec![needy]);
     fold.answer(0, Err(down()), Again::InTime);
     assert_eq!(reasons(fold.verdict().unwrap(), 2), [None, None]);
@@ -191,7 +190,7 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     let mut unknown = 0;
     for (seat, backend) in backends.iter().enumerate() {
         let left = (0..count).filter(|&at| fallen[at as usize].is_none());
-        let Seat { unknown: not_known, unreadable, deleted, oversize, .. } = &backend.seat;
+        let NotSent { unknown: not_known, unreadable, deleted, oversize } = &backend.seat.not_sent;
         let untold = [
             (not_known, By::Unknown(seat)),
             (unreadable, By::Unreadable(seat)),
@@ -259,7 +258,8 @@ fn backend(count: usize) -> impl Strategy<Value = Backend> {
             nodes.map(|(at, _)| u32::try_from(*at).unwrap()).collect()
         };
         let [unknown, deleted, oversize, unreadable] = [0, 1, 2, 3].map(nodes);
-        Backend { seat: Seat { unknown, unreadable, deleted, oversize, ..seat(policy, turn) }, refuses, most }
+        let not_sent = NotSent { unknown, unreadable, deleted, oversize };
+        Backend { seat: Seat { not_sent, ..seat(policy, turn) }, refuses, most }
     })
 }
 
@@ -283,8 +283,7 @@ proptest! {
 #[test]
 fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
     let seat = |unknown: &[u32]| Seat {
-        unknown: unknown.to_vec(),
-        deleted: vec![0],
+        not_sent: NotSent { unknown: unknown.to_vec(), deleted: vec![0], ..NotSent::default() },
         ..seat(FailurePolicy::Fail, Turn::Parallel)
     };
     let refusal = || Refusal { reason: "full".into(), positions: vec![0], ..Refusal::default() };
@@ -303,7 +302,8 @@ fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
 
 #[test]
 fn a_node_that_is_too_large_is_rejected_and_the_others_are_decided() {
-    let seat = Seat { oversize: vec![1], ..seat(FailurePolicy::Fail, Turn::Parallel) };
+    let mut seat = seat(FailurePolicy::Fail, Turn::Parallel);
+    seat.not_sent.oversize = vec![1];
     let (mut fold, asks) = FilterFold::begin(3, vec![seat]);
     assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![0, 2]) }]);
     let refusal = Refusal { reason: "full".into(), positions: vec![0, 1], ..Refusal::default() };

@@ -1,101 +1,127 @@
-//! Exact sums of fractions: over a common denominator in 128 bits where it fits, which it does unless
-//! several backends declare wide and unrelated ranges, otherwise in arbitrary-precision integers.
+//! Exact sums of fractions over a common denominator: in 64 bits, as nearly always, otherwise in 128. Backends with wide and
+//! unrelated ranges can exceed those, too: four denominators of 32 bits have a common one of 128. Then integers have no bound.
+
+use std::ops::{Add, Div, Mul, Sub};
 
 use num_bigint::BigInt;
 
-use super::LARGEST_TOTAL;
+use super::{Ballot, LARGEST_TOTAL, Share};
 
-/// The arithmetic for one call: the common denominator of all fractions that will be added.
-pub(super) enum Exact {
-    Narrow { denominator: i128 },
-    Wide { denominator: BigInt },
+/// An integer in which all sums fit.
+trait Integer:
+    Clone
+    + From<i64>
+    + TryInto<i64>
+    + PartialOrd
+    + for<'n> Add<&'n Self, Output = Self>
+    + for<'n> Mul<&'n Self, Output = Self>
+    + for<'n> Div<&'n Self, Output = Self>
+    + for<'n> Sub<&'n Self, Output = Self>
+{
 }
 
-/// The factor that brings a numerator to the common denominator.
-pub(super) enum Factor {
-    Narrow(i128),
-    Wide(BigInt),
+impl Integer for i64 {}
+impl Integer for i128 {}
+impl Integer for BigInt {}
+
+/// The fractions of all ballots over a common denominator.
+struct Common<N> {
+    denominator: N,
+    /// For each ballot: offset + slope · s.
+    shares: Vec<(N, N)>,
 }
 
-/// A sum over the common denominator.
-#[derive(Clone)]
-pub(super) enum Sum {
-    Narrow(i128),
-    Wide(BigInt),
+/// The total of each node.
+pub(super) fn totals(count: usize, ballots: &[&Ballot], shares: &[Share]) -> Vec<Option<i64>> {
+    let Some(common) = Common::in_128_bits(shares) else {
+        return Common::unbounded(shares).totals(count, ballots);
+    };
+    match common.in_64_bits(shares) {
+        Some(common) => common.totals(count, ballots),
+        None => common.totals(count, ballots),
+    }
 }
 
-impl Exact {
-    /// For sums of one fraction of each of these kinds: (largest amount of a numerator, denominator).
-    pub(super) fn over(fractions: impl Iterator<Item = (i128, u64)> + Clone) -> Self {
-        match narrow(fractions.clone()) {
-            Some(denominator) => Self::Narrow { denominator },
-            None => Self::Wide {
-                denominator: fractions.map(|(_, denominator)| BigInt::from(denominator)).product(),
-            },
-        }
-    }
-
-    /// The common denominator, where it fits into 64 bits.
-    pub(super) fn in_64_bits(&self) -> Option<i64> {
-        match self {
-            Self::Narrow { denominator } => i64::try_from(*denominator).ok(),
-            Self::Wide { .. } => None,
-        }
-    }
-
-    /// The factor for numerators over `denominator`, one of those given to [`Exact::over`].
-    pub(super) fn factor(&self, denominator: u64) -> Factor {
-        match self {
-            Self::Narrow { denominator: common } => Factor::Narrow(common / i128::from(denominator)),
-            Self::Wide { denominator: common } => Factor::Wide(common / denominator),
-        }
-    }
-
-    /// Adds a fraction to a sum; `None` is a sum of nothing.
-    pub(super) fn add(sum: &mut Option<Sum>, numerator: i128, factor: &Factor) {
-        let fraction = match factor {
-            Factor::Narrow(factor) => Sum::Narrow(numerator * factor),
-            Factor::Wide(factor) => Sum::Wide(factor * numerator),
+impl Common<i128> {
+    /// `None` if a number on the way to a total could leave 128 bits.
+    fn in_128_bits(shares: &[Share]) -> Option<Self> {
+        let denominator = shares.iter().try_fold(1_i128, |common, share| {
+            let denominator = i128::from(share.denominator);
+            (common / greatest_common_divisor(common, denominator)).checked_mul(denominator)
+        })?;
+        let scaled = |share: &Share| {
+            let factor = denominator / i128::from(share.denominator);
+            Some((share.offset.checked_mul(factor)?, share.slope.checked_mul(factor)?))
         };
-        *sum = Some(match (sum.take(), fraction) {
-            (None, fraction) => fraction,
-            (Some(Sum::Narrow(a)), Sum::Narrow(b)) => Sum::Narrow(a + b),
-            (Some(a), b) => Sum::Wide(a.widened() + b.widened()),
-        });
+        let common = Self { denominator, shares: shares.iter().map(scaled).collect::<Option<_>>()? };
+        common.largest(shares).map(|_| common)
     }
 
-    /// The sum as a whole number, half away from zero, bounded to [`LARGEST_TOTAL`].
-    pub(super) fn round(&self, sum: Sum) -> i64 {
-        match (self, sum) {
-            (Self::Narrow { denominator }, Sum::Narrow(sum)) => {
-                let rounded = (2 * sum + sum.signum() * denominator) / (2 * denominator);
-                bounded(i64::try_from(rounded).ok(), sum < 0)
+    /// `None` if a number on the way to a total could leave 64 bits.
+    fn in_64_bits(&self, shares: &[Share]) -> Option<Common<i64>> {
+        let narrow = |number: i128| i64::try_from(number).ok();
+        narrow(self.largest(shares)?)?;
+        let share = |(offset, slope): &(i128, i128)| Some((narrow(*offset)?, narrow(*slope)?));
+        let shares = self.shares.iter().map(share).collect::<Option<_>>()?;
+        Some(Common { denominator: narrow(self.denominator)?, shares })
+    }
+
+    /// No number on the way to a total is farther from 0: the sum is doubled for rounding.
+    fn largest(&self, shares: &[Share]) -> Option<i128> {
+        let sum = self.shares.iter().zip(shares).try_fold(self.denominator, |sum, (scaled, share)| {
+            let (offset, slope) = (scaled.0.checked_abs()?, scaled.1.checked_abs()?);
+            slope.checked_mul(share.farthest)?.checked_add(offset)?.checked_add(sum)
+        })?;
+        sum.checked_mul(2)
+    }
+}
+
+impl Common<BigInt> {
+    fn unbounded(shares: &[Share]) -> Self {
+        let denominator: BigInt = shares.iter().map(|share| BigInt::from(share.denominator)).product();
+        let scaled = |share: &Share| {
+            let factor = &denominator / share.denominator;
+            (&factor * share.offset, &factor * share.slope)
+        };
+        Self { shares: shares.iter().map(scaled).collect(), denominator }
+    }
+}
+
+impl<N: Integer> Common<N> {
+    fn totals(&self, count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
+        let mut sums: Vec<Option<N>> = vec![None; count];
+        for (ballot, (offset, slope)) in ballots.iter().zip(&self.shares) {
+            let mut add = |at: usize, score: i32| {
+                let share = N::from(score.into()) * slope + offset;
+                sums[at] = Some(match sums[at].take() {
+                    Some(sum) => sum + &share,
+                    None => share,
+                });
+            };
+            match &ballot.nodes {
+                None => ballot.scores.iter().enumerate().for_each(|(at, score)| add(at, *score)),
+                Some(nodes) => {
+                    nodes.iter().zip(&ballot.scores).for_each(|(at, score)| add(*at as usize, *score));
+                }
             }
-            (Self::Narrow { denominator }, sum) => round_wide(&sum.widened(), &BigInt::from(*denominator)),
-            (Self::Wide { denominator }, sum) => round_wide(&sum.widened(), denominator),
         }
+        let doubled = N::from(2) * &self.denominator;
+        sums.into_iter().map(|sum| sum.map(|sum| self.round(sum, &doubled))).collect()
     }
-}
 
-impl Sum {
-    fn widened(self) -> BigInt {
-        match self {
-            Self::Narrow(sum) => BigInt::from(sum),
-            Self::Wide(sum) => sum,
-        }
+    /// The sum as a whole number, half away from zero, bounded to [`LARGEST_TOTAL`]. `doubled` is twice the
+    /// denominator.
+    fn round(&self, sum: N, doubled: &N) -> i64 {
+        let (common, is_negative) = (&self.denominator, sum < N::from(0));
+        let rounded = match (*common == N::from(1), is_negative) {
+            (true, _) => sum,
+            // Division rounds towards zero.
+            (false, true) => (sum * &N::from(2) - common) / doubled,
+            (false, false) => (sum * &N::from(2) + common) / doubled,
+        };
+        let beyond = if is_negative { -LARGEST_TOTAL } else { LARGEST_TOTAL };
+        rounded.try_into().map_or(beyond, |total: i64| total.clamp(-LARGEST_TOTAL, LARGEST_TOTAL))
     }
-}
-
-/// The least common denominator, if no sum over it can leave 128 bits, doubling for rounding included.
-fn narrow(fractions: impl Iterator<Item = (i128, u64)> + Clone) -> Option<i128> {
-    let common = fractions.clone().try_fold(1_i128, |common, (_, denominator)| {
-        let denominator = i128::from(denominator);
-        (common / greatest_common_divisor(common, denominator)).checked_mul(denominator)
-    })?;
-    let largest_sum = fractions.into_iter().try_fold(common, |sum, (largest, denominator)| {
-        largest.checked_mul(common / i128::from(denominator)).and_then(|share| sum.checked_add(share))
-    })?;
-    largest_sum.checked_mul(4).map(|_| common)
 }
 
 fn greatest_common_divisor(mut a: i128, mut b: i128) -> i128 {
@@ -103,17 +129,4 @@ fn greatest_common_divisor(mut a: i128, mut b: i128) -> i128 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-/// Truncating division rounds towards zero, so half the denominator is added away from zero.
-fn round_wide(sum: &BigInt, denominator: &BigInt) -> i64 {
-    let negative = sum < &BigInt::ZERO;
-    let half = if negative { -denominator } else { denominator.clone() };
-    let rounded: BigInt = (sum * 2 + half) / (denominator * 2);
-    bounded(i64::try_from(&rounded).ok(), negative)
-}
-
-fn bounded(total: Option<i64>, negative: bool) -> i64 {
-    let beyond = if negative { -LARGEST_TOTAL } else { LARGEST_TOTAL };
-    total.map_or(beyond, |total| total.clamp(-LARGEST_TOTAL, LARGEST_TOTAL))
 }

@@ -8,35 +8,29 @@ use extender_gateway_contract::{
     pod::{PodView, pod_field, pod_message},
     row::{self, RowView},
 };
-use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Candidate};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::NotSent, preempt::Candidate};
 use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::super::{Decider, call_context::LARGE_PART, own_pod::OwnPod};
+use super::super::{DeciderSettings, call_context::LARGE_PART, own_pod::OwnPod};
 use super::PreemptCall;
 
 /// The request for candidates, in a backend's views.
 #[derive(Debug, Default)]
-pub(super) struct EncodedVictims {
+pub(crate) struct EncodedVictims {
     /// The pod that needs room.
-    pub(super) pod: Bytes,
+    pub(crate) pod: Bytes,
     /// The id of the declaration that the views are from.
-    pub(super) reads_id: u32,
+    pub(crate) reads_id: u32,
     /// The candidates in it, in order.
-    pub(super) candidates: Vec<Candidate>,
+    pub(crate) candidates: Vec<Candidate>,
     /// Their nodes; `None` if there are none.
-    pub(super) nodes: Option<NodesField>,
+    pub(crate) nodes: Option<NodesField>,
     /// Their victims.
-    pub(super) messages: Vec<api::Candidate>,
-    /// The nodes of candidates that are left out because the gateway does not know them yet.
-    pub(super) unknown: Vec<u32>,
-    /// The nodes of candidates that are left out because the gateway cannot read them.
-    pub(super) unreadable: Vec<u32>,
-    /// The nodes of candidates that are left out because they were deleted.
-    pub(super) deleted: Vec<u32>,
-    /// The nodes of candidates that are left out because they are too large for a request.
-    pub(super) oversize: Vec<u32>,
+    pub(crate) messages: Vec<api::Candidate>,
+    /// The nodes of candidates that are left out.
+    pub(crate) not_sent: NotSent,
 }
 
 /// The row of a candidate's node, or why there is none.
@@ -47,12 +41,12 @@ enum CandidateRow {
     Deleted,
 }
 
-impl Decider {
+impl DeciderSettings {
     /// The request for the remaining candidates. Waits until `wait_until` for nodes that are not in the table.
     ///
     /// # Errors
     /// The backend does not serve the verb.
-    pub(super) async fn encode_victims(
+    pub(crate) async fn encode_victims(
         &self,
         call: PreemptCall<'_>,
         wait_until: Instant,
@@ -79,10 +73,10 @@ impl Decider {
                     encoded.candidates.push(candidate.clone());
                     continue;
                 }
-                CandidateRow::Row(_) => &mut encoded.oversize,
-                CandidateRow::Unknown => &mut encoded.unknown,
-                CandidateRow::Unreadable => &mut encoded.unreadable,
-                CandidateRow::Deleted => &mut encoded.deleted,
+                CandidateRow::Row(_) => &mut encoded.not_sent.oversize,
+                CandidateRow::Unknown => &mut encoded.not_sent.unknown,
+                CandidateRow::Unreadable => &mut encoded.not_sent.unreadable,
+                CandidateRow::Deleted => &mut encoded.not_sent.deleted,
             };
             why.push(candidate.node);
         }
@@ -99,13 +93,13 @@ impl Decider {
     ) -> Vec<CandidateRow> {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
         let (Some(table), Some(column), true) =
-            (&self.settings.tables.table, &view.column, view.rows != RowView::Name)
+            (&self.tables.table, &view.column, view.rows != RowView::Name)
         else {
             return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
         };
         let Found { rows, unknown, unreadable, deleted, .. } =
             table.rows(names, column.id(), &mut None, wait_until).await;
-        let own = OwnPod::find(&self.settings.tables, call.pod.uid());
+        let own = OwnPod::find(&self.tables, call.pod.uid());
         let mut rows = rows.iter();
         let row = |place: u32| {
             if unreadable.binary_search(&place).is_ok() {
@@ -133,7 +127,7 @@ impl Decider {
         budget: &mut Budget,
     ) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
-        let watched = |uid: &str| self.settings.tables.pods.as_ref()?.get(uid)?.whole();
+        let watched = |uid: &str| self.tables.pods.as_ref()?.get(uid)?.whole();
         let victim = |uid: &String| {
             let json = sent.remove(uid.as_str()).or_else(|| watched(uid));
             let pod = match json {

@@ -14,7 +14,7 @@ fn a_victim_that_is_added_is_there_and_matters_less() {
         pods.apply(pod.to_string().as_bytes()).unwrap();
     }
     let body = r#"{"Pod":{"spec":{"priority":10}},"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"x"}]}}}"#;
-    let request = PreemptRequest::read(Bytes::from_static(body.as_bytes())).unwrap();
+    let request = Arc::new(PreemptRequest::read(Bytes::from_static(body.as_bytes())).unwrap());
     let json = request.pod();
     let pod = object::pod::parse(&json).unwrap();
     let call = PreemptCall { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };

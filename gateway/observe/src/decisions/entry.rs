@@ -229,7 +229,6 @@ fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut TextIds) -> Ru
 impl PartEntry {
     fn new(part: &BackendOutcome, texts: &mut TextIds) -> Self {
         let last = part.attempts.last();
-        let not_sent = [&part.unknown, &part.unreadable, &part.deleted, &part.oversize];
         Self {
             name: texts.number(part.backend.name.as_str()),
             verb: part.verb,
@@ -241,7 +240,7 @@ impl PartEntry {
                 .and_then(|attempt| attempt.reads_of_pods.as_deref())
                 .map(|words| texts.number(truncated(words))),
             took: part.attempts.iter().map(waited).sum(),
-            not_sent: not_sent.map(|nodes| Runs::of(nodes.iter().copied())),
+            not_sent: part.not_sent.lists().map(|nodes| Runs::of(nodes.iter().copied())),
             outcome: OutcomeEntry::new(&part.outcome, texts),
             agreement: part.agreement,
             mode_reason: part.mode_reason.as_deref().map(|words| texts.number(truncated(words))),

@@ -95,9 +95,7 @@ fn has_ended_call(part: &BackendOutcome) -> bool {
 
 /// Whether nodes or candidates were lost because of it.
 fn has_dropped_nodes(part: &BackendOutcome) -> bool {
-    let is_left_out = [&part.unknown, &part.unreadable, &part.deleted, &part.oversize]
-        .iter()
-        .any(|nodes| !nodes.is_empty());
+    let is_left_out = part.not_sent.lists().iter().any(|nodes| !nodes.is_empty());
     // A hook drops none: what it is not told of stays as it is.
     let has_dropped = is_left_out && !part.verb.is_hook();
     match &part.outcome {

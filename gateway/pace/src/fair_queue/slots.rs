@@ -87,8 +87,7 @@ impl Slots {
     /// There is none within this time. At once, if the calls of late took so long that there would be none.
     pub async fn enter(self: &Arc<Self>, flow: Flow, longest: Duration) -> Result<(Slot, Duration), NoSlot> {
         let arrived = Instant::now();
-        let (given, taken) = oneshot::channel();
-        let position = {
+        let (position, taken) = {
             let mut state = self.state.lock();
             state.work = longest * 2 / 3;
             if state.waiting.waiting() == 0 && state.taken < self.limit(&state) {
@@ -98,7 +97,8 @@ impl Slots {
             if self.wait_behind(state.waiting.ahead_of(flow)) > longest * 3 / 4 {
                 return Err(NoSlot);
             }
-            state.waiting.add(flow, given)
+            let (given, taken) = oneshot::channel();
+            (state.waiting.add(flow, given), taken)
         };
         let _place = Place::new(&self.state, |state| &mut state.waiting, position);
         match timeout(longest, taken).await {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use extender_gateway::api::NodeForm;
+use extender_gateway_api::NodeForm;
 use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
 use prost::Message;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Calls whose answers were cached.
 
-use extender_gateway::api::NodeVerdict;
+use extender_gateway_api::NodeVerdict;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 

@@ -8,7 +8,7 @@ mod property;
 mod queries;
 mod room;
 mod scores;
-use extender_gateway::api::{BackendPart, Decision, NodePart, NodeVerdict};
+use extender_gateway_api::{BackendPart, Decision, NodePart, NodeVerdict};
 use serde_json::{Value, json};
 
 /// The part of the backend of this name.

@@ -1,6 +1,6 @@
 //! Calls to preempt and bind.
 
-use extender_gateway::api::NodeVerdict;
+use extender_gateway_api::NodeVerdict;
 use extender_policy_api::v1alpha1::{BindOutcome, NodeView};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Valid and invalid queries of the log.
 
-use extender_gateway::api::{API_VERSION, DecisionList};
+use extender_gateway_api::{API_VERSION, DecisionList};
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use extender_gateway::observe::{Metrics, Observer};
+use extender_gateway_observe::{Metrics, Observer};
 use tokio::{task::yield_now, time::timeout};
 
 use super::of_pod;

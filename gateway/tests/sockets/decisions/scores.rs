@@ -1,6 +1,6 @@
 //! Calls to prioritize.
 
-use extender_gateway::api::NodeVerdict;
+use extender_gateway_api::NodeVerdict;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Normalization, Verb};
 use prost::Message;
 use serde_json::json;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::support::{ClosedPort, apiserver::kubeconfig};
-use extender_gateway::api::{DecisionList, LogState};
+use extender_gateway_api::{DecisionList, LogState};
 use serde_json::{Value, json};
 use server::Server;
 use tempfile::NamedTempFile;

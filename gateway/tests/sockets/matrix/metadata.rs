@@ -1,7 +1,7 @@
 //! Headers and trailers of answers: missing, repeated, joined, binary, huge. Whatever they contain, either the
 //! answer counts or that backend fails, in calls, in handshakes, on the stream of nodes, and in shadow.
 
-use extender_gateway::backend::info::NODE_TABLE_SERVICE;
+use extender_gateway_backend::info::NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, NodeView};
 use futures_util::FutureExt;
 use prost::Message;

@@ -13,7 +13,7 @@ use crate::support::{
     backend::{Act, Scripted, info},
     by_name, eager, until,
 };
-use extender_gateway::cadences::Cadences;
+use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1alpha1::{
     FilterResponse, NodeView, Result as Evaluated, Verb as Declared, VerbInfo,
 };

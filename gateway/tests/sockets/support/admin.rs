@@ -2,15 +2,13 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use extender_gateway::{
-    admin::{
-        self, AdminState as Shown,
-        status::{GatewayStatus, StatusSources},
-    },
-    api::{Decision, DecisionList},
-    config::NodeSource,
-    observe::Health,
+use extender_gateway_admin::{
+    self as admin, AdminState as Shown,
+    status::{GatewayStatus, StatusSources},
 };
+use extender_gateway_api::{Decision, DecisionList};
+use extender_gateway_observe::Health;
+use extender_gateway_settings::NodeSource;
 use tokio::net::TcpListener;
 
 use super::{

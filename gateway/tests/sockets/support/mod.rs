@@ -18,15 +18,13 @@ pub(crate) mod written;
 
 use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
-use extender_gateway::{
-    backend::resolver::{Resolve, SystemResolver},
-    cadences::Cadences,
-    cluster::{pods::PodTable, table::NodeTable},
-    config::Config,
-    door::{self, Door, Entrance, Tls},
-    observe::{Metrics, Observer},
-    serve::assembly::Assembly,
-};
+use extender_gateway_backend::resolver::{Resolve, SystemResolver};
+use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
+use extender_gateway_door::{self as door, Door, Entrance, Tls};
+use extender_gateway_observe::{Metrics, Observer};
+use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_serve::assembly::Assembly;
+use extender_gateway_settings::Config;
 use tokio::{
     net::{TcpListener, TcpSocket},
     task::yield_now,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use extender_gateway::backend::remote_table::TableSource;
+use extender_gateway_backend::remote_table::TableSource;
 use extender_policy_sdk::{
     Bound, Info, Node, NodePart, Options, Pod, Policy, Reads, Scale, ServeError, Verb, Verdict, View,
 };

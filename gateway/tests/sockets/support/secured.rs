@@ -3,7 +3,7 @@
 use std::{future::pending, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use extender_gateway::config::Config;
+use extender_gateway_settings::Config;
 use h2::client::SendRequest;
 use http::Request;
 use rustls::{ClientConfig, pki_types::ServerName};

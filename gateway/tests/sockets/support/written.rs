@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tracing::subscriber::DefaultGuard;
+use tracing::{Level, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The text so far.
@@ -15,8 +15,14 @@ pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 impl Written {
     /// The log of this thread from now on, as long as the guard lives.
     pub(crate) fn here() -> (Self, DefaultGuard) {
+        Self::at(Level::INFO)
+    }
+
+    /// The same from this level on.
+    pub(crate) fn at(level: Level) -> (Self, DefaultGuard) {
         let written = Self::default();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+        let lines = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+        let subscriber = lines.with_writer(written.clone()).finish();
         (written, tracing::subscriber::set_default(subscriber))
     }
 

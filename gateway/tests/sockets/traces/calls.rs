@@ -100,7 +100,7 @@ async fn the_log_has_the_trace_of_a_call() {
     let traced = Traced::of(all(), &backend).await;
     traced.gateway.post("/filter", by_name(&["a"])).await;
     let spans = traced.spans(3).await;
-    let (found, _) = traced.gateway.observer.decisions.find(&extender_gateway::observe::Query::default());
+    let (found, _) = traced.gateway.observer.decisions.find(&extender_gateway_observe::Query::default());
     let id = traceparent(spans.one("decide filter"), "01")[3..35].to_owned();
     assert_eq!(found[0].trace_id, Some(id));
 }

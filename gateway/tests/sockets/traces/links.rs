@@ -1,7 +1,7 @@
 //! The links of a decision: to the pod's previous call, and to the trace in its annotation.
 
 use extender_collector::ReceivedSpan;
-use extender_gateway::observe::traces::TraceSettings;
+use extender_gateway_observe::traces::TraceSettings;
 use serde_json::json;
 
 use super::{ANNOTATION, NAMES, Traced, all, place, traceparent};

@@ -16,7 +16,7 @@ use crate::support::{
     configuration,
 };
 use extender_collector::{Attributes, Collector, ReceivedSpan};
-use extender_gateway::observe::{Metrics, Observer, Tracer, traces::TraceSettings};
+use extender_gateway_observe::{Metrics, Observer, Tracer, traces::TraceSettings};
 use extender_otlp::{Explicit, Exporter, Exporters, Program, Protocol, Ratio, Sampler, Settings};
 use opentelemetry::{
     InstrumentationScope,

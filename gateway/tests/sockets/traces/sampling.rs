@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use extender_gateway::observe::traces::TraceSettings;
+use extender_gateway_observe::traces::TraceSettings;
 use extender_otlp::Ratio;
 use serde_json::json;
 

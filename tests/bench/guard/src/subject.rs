@@ -10,14 +10,12 @@ use std::{
 };
 
 use allocation_counter::AllocationInfo;
-use extender_gateway::{
-    cadences::Cadences,
-    cluster::file::NodeFile,
-    config::{Config, NodeSource as Source},
-    door::{self, Door},
-    observe::{Metrics, Observer},
-    serve::assembly::Assembly,
-};
+use extender_gateway_cluster::file::NodeFile;
+use extender_gateway_door::{self as door, Door};
+use extender_gateway_observe::{Metrics, Observer};
+use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_serve::assembly::Assembly;
+use extender_gateway_settings::{Config, NodeSource as Source};
 use extender_harness::gateway::{Configuration, NodeSource};
 use tempfile::TempDir;
 use tokio::{

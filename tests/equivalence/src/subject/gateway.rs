@@ -2,15 +2,13 @@
 
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
-use extender_gateway::{
-    backend::{remote_table::TableSource, session::Session},
-    cadences::Cadences,
-    cluster::table::NodeTable,
-    config::Config,
-    door::{self, Door},
-    observe::{Metrics, Observer},
-    serve::assembly::Assembly,
-};
+use extender_gateway_backend::{remote_table::TableSource, session::Session};
+use extender_gateway_cluster::table::NodeTable;
+use extender_gateway_door::{self as door, Door};
+use extender_gateway_observe::{Metrics, Observer};
+use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_serve::assembly::Assembly;
+use extender_gateway_settings::Config;
 use tokio::{
     net::TcpListener,
     time::{sleep, timeout},

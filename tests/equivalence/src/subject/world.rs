@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use extender_gateway::{
-    cluster::{pods::PodTable, table::NodeTable},
-    contract::row::{RowFields, RowView},
-};
+use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
+use extender_gateway_contract::row::{RowFields, RowView};
 use extender_reference::model::Node;
 
 use super::objects;

@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread::{self, JoinHandle},
@@ -52,6 +53,7 @@ impl Announcements {
 #[derive(Debug)]
 pub(super) struct Tail {
     lines: Arc<Mutex<VecDeque<String>>>,
+    is_shown: Arc<AtomicBool>,
     reader: JoinHandle<()>,
 }
 
@@ -59,9 +61,21 @@ impl Tail {
     /// Reads the output to its end, and keeps the last lines.
     pub(super) fn of(output: impl Read + Send + 'static) -> Self {
         let lines = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
-        let kept = Arc::clone(&lines);
-        let reader = thread::spawn(move || for_each_line(output, |line| keep(&kept, line)));
-        Self { lines, reader }
+        let is_shown = Arc::new(AtomicBool::new(false));
+        let (kept, shown) = (Arc::clone(&lines), Arc::clone(&is_shown));
+        let read = move |line: String| {
+            if shown.load(Relaxed) {
+                eprintln!("{line}");
+            }
+            keep(&kept, line);
+        };
+        let reader = thread::spawn(move || for_each_line(output, read));
+        Self { lines, is_shown, reader }
+    }
+
+    /// Prints the lines to come on this process' standard error, too.
+    pub(super) fn show(&self) {
+        self.is_shown.store(true, Relaxed);
     }
 
     /// The lines so far.

@@ -4,12 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use extender_apiserver::ClientTimeouts;
-use extender_policies::{
-    program::{self, Listen},
-    reservation::Reservations,
-};
+use extender_policies::program::{self, Listen};
 use extender_policy_controllers::{Controllers, LeaseName};
 use extender_policy_sdk::{Backend, serve};
+use extender_reservation::Reservations;
 use kube::Config;
 
 use crate::apiserver;

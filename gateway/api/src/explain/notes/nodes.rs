@@ -65,10 +65,14 @@ fn not_offered(evidence: &Evidence, filter: &Decision) -> Option<String> {
             counted(filter.offered, "node"),
             similar_names()
         ),
-        _ => format!(
+        exists => format!(
             "{name} was not offered in this attempt ({}): kube-scheduler's own filters rejected it, or found enough nodes before it \
-             (percentageOfNodesToScore). The gateway cannot tell which.",
-            offered(filter, cluster.cluster_nodes)
+             (percentageOfNodesToScore). The gateway cannot tell which{}.",
+            offered(filter, cluster.cluster_nodes),
+            exists.map_or_else(
+                || format!(", nor whether there is a node of this name{}", similar_names()),
+                |_| String::new()
+            )
         ),
     })
 }

@@ -78,11 +78,7 @@ final class Licences {
     }
   }
 
-  /**
-   * Serves the policy.
-   *
-   * @param arguments the command line
-   */
+  /** Serves the policy. */
   public static void main(String[] arguments) {
     List<String> given = new ArrayList<>(Arrays.asList(arguments));
     if (given.contains("--help")) {

@@ -79,19 +79,9 @@ public final class Reference implements Policy {
   private final PodKey app = reads.podLabel("app");
   private final PodsKey siblings = reads.podsBy(PodsBy.owner());
 
-  /**
-   * The operator's args.
-   *
-   * @param zone the closed zone
-   * @param most how many pods of one owner may be on a node
-   */
+  /** The operator's args. */
   public record Args(String zone, @ArgDefault("3") int most) {
-    /**
-     * Checks the number.
-     *
-     * @param zone the closed zone
-     * @param most how many pods of one owner may be on a node
-     */
+    /** Checks the number. */
     public Args {
       if (most < 1 || most > 1000) {
         throw new IllegalArgumentException("most is %d; expected 1 to 1000".formatted(most));
@@ -99,11 +89,7 @@ public final class Reference implements Policy {
     }
   }
 
-  /**
-   * With these args.
-   *
-   * @param args the args
-   */
+  /** With these args. */
   public Reference(Args args) {
     this.args = args;
   }
@@ -243,11 +229,7 @@ public final class Reference implements Policy {
     return in.get().equals(args.zone()) ? EMPTIED : NodeChange.none();
   }
 
-  /**
-   * Serves the policy.
-   *
-   * @param arguments the command line
-   */
+  /** Serves the policy. */
   public static void main(String[] arguments) {
     PolicyServer.run(arguments, Backend.configured(Args.class, Reference::new));
   }

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.Message;
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
@@ -14,7 +15,6 @@ import io.extendergateway.policy.v1alpha1.KeptCandidate;
 import io.extendergateway.policy.v1alpha1.PreemptRequest;
 import io.extendergateway.policy.v1alpha1.PreemptResponse;
 import io.extendergateway.policy.v1alpha1.Rejection;
-import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.ScoreResponse;
 import io.extendergateway.policy.v1alpha1.Scores;
 import java.util.ArrayList;
@@ -40,10 +40,13 @@ final class Answer {
 
   private final Backend backend;
   private final Questions questions;
+  private final Executor binds;
 
-  Answer(Backend backend, Questions questions) {
+  /** Binds, which wait, are run by the executor. */
+  Answer(Backend backend, Questions questions, Executor binds) {
     this.backend = backend;
     this.questions = questions;
+    this.binds = binds;
   }
 
   /** One answer for each, in their order. */
@@ -58,18 +61,41 @@ final class Answer {
     return backend.policyFor(request.getArgs()).declaration().response;
   }
 
-  /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
-  FilterResponse filter(FilterRequest request, Trace trace) throws Exception {
-    Question question = questions.aboutNodes(Kind.FILTER, request, trace);
-    if (question.miss() != null) {
-      return FilterResponse.newBuilder().setResult(question.missed(trace)).build();
+  /** The answer to a verb or a hook; that of a bind comes by a future. */
+  Object answer(Kind kind, Message request, Trace trace) throws Exception {
+    if (kind == Kind.BIND) {
+      return bind((BindRequest) request, trace);
     }
-    Policy policy = question.policy();
-    policy.ready();
-    List<Verdict> verdicts = policy.filterAll(question.pod(), question.nodes());
-    question.counted("filterAll", verdicts == null ? 0 : verdicts.size());
+    Question question = questions.about(kind, request, trace);
+    Message.Builder response = kind.response.newBuilderForType();
+    if (question.miss() == null) {
+      response = decided(kind, request, question, trace);
+    }
+    var result = response.getDescriptorForType().findFieldByName("result");
+    return response.setField(result, question.result(trace)).build();
+  }
+
+  /** What the policy decides. */
+  private static Message.Builder decided(Kind kind, Message request, Question question, Trace trace)
+      throws NotReadyException {
+    return switch (kind) {
+      case FILTER -> filter((FilterRequest) request, question, trace);
+      case SCORE -> ScoreResponse.newBuilder().setScores(scores(question));
+      case PREEMPT -> preempt((PreemptRequest) request, question);
+      case BEFORE_FILTER -> Hooks.beforeFilter(question);
+      case BEFORE_FILTER_NODES -> Hooks.beforeFilterNodes(question);
+      case BEFORE_SCORE -> Hooks.beforeScore(question);
+      case BIND -> throw new IllegalArgumentException("a bind is not decided but done");
+    };
+  }
+
+  /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
+  private static FilterResponse.Builder filter(
+      FilterRequest request, Question question, Trace trace) throws NotReadyException {
+    List<Verdict> verdicts =
+        question.counted(
+            "filterAll", question.readyPolicy().filterAll(question.pod(), question.nodes()));
     FilterResponse.Builder response = FilterResponse.newBuilder();
-    response.setResult(question.done(trace));
     long rejected = 0;
     for (Rejection.Builder rejection : rejections(verdicts)) {
       rejected += rejection.getPositionsCount();
@@ -80,32 +106,16 @@ final class Answer {
     if (request.getWantScores() && score != null && score.mayComeWith(question.terms())) {
       earlyScores(question, response);
     }
-    return response.build();
-  }
-
-  /** How good each of the nodes is. */
-  ScoreResponse score(ScoreRequest request, Trace trace) throws Exception {
-    Question question = questions.aboutNodes(Kind.SCORE, request, trace);
-    if (question.miss() != null) {
-      return ScoreResponse.newBuilder().setResult(question.missed(trace)).build();
-    }
-    return ScoreResponse.newBuilder()
-        .setScores(scores(question))
-        .setResult(question.done(trace))
-        .build();
+    return response;
   }
 
   /** Which pods may be evicted on which of the nodes. */
-  PreemptResponse preempt(PreemptRequest request, Trace trace) throws Exception {
-    Question question = questions.aboutNodes(Kind.PREEMPT, request, trace);
-    if (question.miss() != null) {
-      return PreemptResponse.newBuilder().setResult(question.missed(trace)).build();
-    }
+  private static PreemptResponse.Builder preempt(PreemptRequest request, Question question)
+      throws NotReadyException {
     List<Candidate> candidates = candidates(request, question);
-    Policy policy = question.policy();
-    policy.ready();
-    List<Eviction> evictions = policy.preemptAll(question.pod(), candidates);
-    question.counted("preemptAll", evictions == null ? 0 : evictions.size());
+    List<Eviction> evictions =
+        question.counted(
+            "preemptAll", question.readyPolicy().preemptAll(question.pod(), candidates));
     PreemptResponse.Builder response = PreemptResponse.newBuilder();
     for (int position = 0; position < candidates.size(); position++) {
       Eviction eviction = CallException.returned(evictions.get(position), "an eviction is null");
@@ -113,12 +123,11 @@ final class Answer {
         response.addKept(kept(position, candidates.get(position).victims().size(), eviction));
       }
     }
-    return response.setResult(question.done(trace)).build();
+    return response;
   }
 
   /** Binds the pod, or declines; failures come by the future or are thrown. */
-  CompletionStage<BindResponse> bind(BindRequest request, Trace trace, Executor waiting)
-      throws Exception {
+  private CompletionStage<BindResponse> bind(BindRequest request, Trace trace) throws Exception {
     if (!request.hasCall()) {
       throw CallException.missing("call");
     }
@@ -140,7 +149,7 @@ final class Answer {
     same("pod.identity.uid", identity.getUid(), request.getUid());
     prepared.policy().ready();
     CompletionStage<Bind> bound =
-        prepared.policy().bindAsync(new BindAsk(request, pod), trace.around(waiting));
+        prepared.policy().bindAsync(new BindAsk(request, pod), trace.around(binds));
     return Bound.of(bound, Answer::response);
   }
 
@@ -235,9 +244,7 @@ final class Answer {
   }
 
   private static Scores scores(Question question) throws NotReadyException {
-    Policy policy = question.policy();
-    policy.ready();
-    int[] values = policy.scoreAll(question.pod(), question.nodes());
+    int[] values = question.readyPolicy().scoreAll(question.pod(), question.nodes());
     question.counted("scoreAll", values == null ? 0 : values.length);
     Scores.Builder scores = Scores.newBuilder();
     for (int value : values) {

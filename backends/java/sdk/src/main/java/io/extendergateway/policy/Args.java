@@ -65,11 +65,7 @@ public final class Args {
     return true;
   }
 
-  /**
-   * Whether no argument is given.
-   *
-   * @return true for {@code {}} and for no args at all
-   */
+  /** Whether no argument is given, with {@code {}} and without any args. */
   public boolean isEmpty() {
     return object.isEmpty();
   }
@@ -86,7 +82,6 @@ public final class Args {
    * of these; other classes are read by Jackson. The record's constructor may check values: the
    * text of an {@link IllegalArgumentException} is what the operator reads.
    *
-   * @param <T> its type
    * @throws ArgsException with the path of the mistake, such as {@code args.rules[2].weight}, and
    *     what is expected
    */

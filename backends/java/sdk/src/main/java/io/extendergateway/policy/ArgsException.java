@@ -7,11 +7,7 @@ package io.extendergateway.policy;
 public final class ArgsException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this sentence.
-   *
-   * @param sentence the mistake and what is expected
-   */
+  /** With this sentence: the mistake and what is expected. */
   public ArgsException(String sentence) {
     super(sentence, null, false, false);
   }

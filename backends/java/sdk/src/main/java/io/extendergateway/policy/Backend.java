@@ -16,7 +16,7 @@ import java.util.function.Predicate;
  * The source of the policy that answers a call: a fixed one, one that is {@linkplain #replaceable
  * replaced} while running, or one {@linkplain #configured built} from the operator's args.
  */
-public abstract class Backend {
+public abstract non-sealed class Backend implements Source {
   private Backend() {}
 
   /** A policy with its declaration, which belong together: a call never mixes two policies. */
@@ -57,7 +57,6 @@ public abstract class Backend {
    *
    * @param type the class of the args, a record; see {@link Args#as}
    * @param build makes the policy; an {@link ArgsException} rejects the args
-   * @param <A> the type of the args
    */
   public static <A> Backend configured(Class<A> type, Function<? super A, ? extends Policy> build) {
     return configured(args -> build.apply(args.as(type)));
@@ -71,12 +70,14 @@ public abstract class Backend {
   /**
    * A policy that takes no args and is replaced while running, such as one made from a rule file.
    *
-   * @param policy the first version
-   * @return the backend, which also replaces the policy
    * @throws DeclarationException if its {@link Info} declares no verb
    */
   public static Replaceable replaceable(Policy policy) {
     return new Replaceable(Prepared.of(policy));
+  }
+
+  static Backend of(Source source) {
+    return source instanceof Policy policy ? of(policy) : (Backend) source;
   }
 
   /** A policy that is sent everything, whatever it declares to read. */
@@ -220,7 +221,6 @@ public abstract class Backend {
      * From now on this policy answers. A declaration that the gateway rejects replaces the old one,
      * too: check it with policy-conformance before.
      *
-     * @param policy the new version
      * @throws DeclarationException if its {@link Info} declares no verb; the old one stays
      */
     public void replace(Policy policy) {

@@ -26,9 +26,8 @@ public final class Bind {
   }
 
   /**
-   * The policy does not bind this pod, and has not tried to. The next binder is called.
-   *
-   * @param why for people; at most 1024 bytes are sent
+   * The policy does not bind this pod, and has not tried to. The next binder is called. At most
+   * 1024 bytes of the text are sent.
    */
   public static Bind declined(String why) {
     return new Bind(Outcome.DECLINED, why);
@@ -45,29 +44,17 @@ public final class Bind {
     return new Bind(Outcome.NOT_BOUND, why);
   }
 
-  /**
-   * Whether the pod is bound.
-   *
-   * @return false if the policy declined or has not bound it
-   */
+  /** Whether the pod is bound. */
   public boolean isBound() {
     return outcome == Outcome.BOUND;
   }
 
-  /**
-   * Whether the policy declined.
-   *
-   * @return true if it does not bind the pod, and has not tried to
-   */
+  /** Whether the policy declined: it does not bind the pod, and has not tried to. */
   public boolean isDeclined() {
     return outcome == Outcome.DECLINED;
   }
 
-  /**
-   * Why the policy declined or has not bound the pod.
-   *
-   * @return the text; empty for a pod that is bound
-   */
+  /** Why the policy declined or has not bound the pod; empty for a pod that is bound. */
   public String why() {
     return why;
   }

@@ -36,11 +36,7 @@ public final class BindAsk {
     return request.getNode();
   }
 
-  /**
-   * The pod, if the gateway knows it.
-   *
-   * @return the pod; empty if the gateway knows only its name
-   */
+  /** The pod; empty if the gateway knows only its name. */
   public Optional<Pod> pod() {
     return Optional.ofNullable(pod);
   }

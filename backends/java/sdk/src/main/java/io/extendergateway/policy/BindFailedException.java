@@ -8,21 +8,12 @@ package io.extendergateway.policy;
 public class BindFailedException extends Exception {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this text.
-   *
-   * @param sentence what failed
-   */
+  /** With this text. */
   public BindFailedException(String sentence) {
     super(sentence);
   }
 
-  /**
-   * With this text and the cause, which is not sent.
-   *
-   * @param sentence what failed
-   * @param cause why
-   */
+  /** With this text and the cause, which is not sent. */
   public BindFailedException(String sentence, Throwable cause) {
     super(sentence, cause);
   }

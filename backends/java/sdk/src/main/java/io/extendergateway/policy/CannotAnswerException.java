@@ -8,11 +8,7 @@ package io.extendergateway.policy;
 public class CannotAnswerException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this text.
-   *
-   * @param sentence what is wrong about the pod
-   */
+  /** With this text. */
   public CannotAnswerException(String sentence) {
     super(sentence);
   }

@@ -1,14 +1,39 @@
 package io.extendergateway.policy;
 
+import static io.extendergateway.policy.Sizes.Shape.POD_QUESTION;
+import static io.extendergateway.policy.Sizes.Shape.QUESTION;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BIND;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
+
+import com.google.protobuf.Internal;
+import com.google.protobuf.Message;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
+import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
+import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.BindResponse;
+import io.extendergateway.policy.v1alpha1.FilterRequest;
+import io.extendergateway.policy.v1alpha1.FilterResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1alpha1.PreemptRequest;
+import io.extendergateway.policy.v1alpha1.PreemptResponse;
 import io.extendergateway.policy.v1alpha1.Scope;
+import io.extendergateway.policy.v1alpha1.ScoreRequest;
+import io.extendergateway.policy.v1alpha1.ScoreResponse;
 import io.extendergateway.policy.v1alpha1.VerbInfo;
 import java.util.EnumMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -29,27 +54,60 @@ final class Declaration {
 
   /** The verbs of the services. */
   enum Kind {
-    FILTER("Filter", io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER),
-    SCORE("Score", io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE),
-    PREEMPT("Preempt", io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT),
-    BIND("Bind", io.extendergateway.policy.v1alpha1.Verb.VERB_BIND),
-    BEFORE_FILTER("BeforeFilter", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER),
+    FILTER("Filter", VERB_FILTER, QUESTION, FilterRequest.class, FilterResponse.class),
+    SCORE("Score", VERB_SCORE, QUESTION, ScoreRequest.class, ScoreResponse.class),
+    PREEMPT(
+        "Preempt", VERB_PREEMPT, Sizes.Shape.PREEMPT, PreemptRequest.class, PreemptResponse.class),
+    BIND("Bind", VERB_BIND, Sizes.Shape.BIND, BindRequest.class, BindResponse.class),
+    BEFORE_FILTER(
+        "BeforeFilter",
+        VERB_BEFORE_FILTER,
+        POD_QUESTION,
+        BeforeFilterRequest.class,
+        BeforeFilterResponse.class),
     BEFORE_FILTER_NODES(
-        "BeforeFilterNodes", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES),
-    BEFORE_SCORE("BeforeScore", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE);
+        "BeforeFilterNodes",
+        VERB_BEFORE_FILTER_NODES,
+        QUESTION,
+        BeforeFilterNodesRequest.class,
+        BeforeFilterNodesResponse.class),
+    BEFORE_SCORE(
+        "BeforeScore",
+        VERB_BEFORE_SCORE,
+        QUESTION,
+        BeforeScoreRequest.class,
+        BeforeScoreResponse.class);
 
     /** The name of the method. */
     final String method;
 
     private final io.extendergateway.policy.v1alpha1.Verb message;
 
-    Kind(String method, io.extendergateway.policy.v1alpha1.Verb message) {
+    /** What takes memory in a request. */
+    @SuppressWarnings("ImmutableEnumChecker")
+    final Sizes.Shape shape;
+
+    /** An empty request. */
+    final Message request;
+
+    /** An empty response. */
+    final Message response;
+
+    Kind(
+        String method,
+        io.extendergateway.policy.v1alpha1.Verb message,
+        Sizes.Shape shape,
+        Class<? extends Message> request,
+        Class<? extends Message> response) {
       this.method = method;
       this.message = message;
+      this.shape = shape;
+      this.request = Internal.getDefaultInstance(request);
+      this.response = Internal.getDefaultInstance(response);
     }
 
-    String lower() {
-      return method.toLowerCase(Locale.ROOT);
+    boolean isHook() {
+      return compareTo(BIND) > 0;
     }
   }
 
@@ -120,16 +178,10 @@ final class Declaration {
 
   /** Rejects what no gateway can reject, because there is nothing to ask it about. */
   Declaration(Info info) {
-    if (info.declaresNothing()) {
+    if (info.served.isEmpty()) {
       throw new DeclarationException();
     }
-    declare(Kind.FILTER, info.filter);
-    declare(Kind.SCORE, info.score);
-    declare(Kind.PREEMPT, info.preempt);
-    declare(Kind.BIND, info.bind);
-    declare(Kind.BEFORE_FILTER, info.beforeFilter);
-    declare(Kind.BEFORE_FILTER_NODES, info.beforeFilterNodes);
-    declare(Kind.BEFORE_SCORE, info.beforeScore);
+    info.served.forEach(this::declare);
     paths =
         info.paths.stream()
             .collect(Collectors.toMap(ShownPath::path, path -> path, (one, other) -> one));
@@ -158,18 +210,10 @@ final class Declaration {
     return terms == null ? null : terms.readsId();
   }
 
-  private void declare(Kind kind, Verb verb) {
-    if (verb != null) {
-      terms.put(kind, new Terms(verb, Set.of()));
-    }
-  }
-
   private void declare(Kind kind, Hook hook) {
-    if (hook != null) {
-      // Without nodes there is nothing that a table could hold.
-      Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb.view(View.NAME) : hook.verb;
-      terms.put(kind, new Terms(verb, hook.changes));
-    }
+    // Without nodes there is nothing that a table could hold.
+    Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb.view(View.NAME) : hook.verb;
+    terms.put(kind, new Terms(verb, hook.changes));
   }
 
   private GetInfoResponse response(Info info) {
@@ -192,7 +236,7 @@ final class Declaration {
     if (!info.paths.isEmpty()) {
       response.addServices(IntrospectionServiceGrpc.SERVICE_NAME);
     }
-    if (info.hasHooks()) {
+    if (terms.keySet().stream().anyMatch(Kind::isHook)) {
       response.addServices(HookServiceGrpc.SERVICE_NAME);
     }
     info.paths.forEach(path -> response.addIntrospection(path.message()));

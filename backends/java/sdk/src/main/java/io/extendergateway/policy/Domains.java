@@ -24,9 +24,8 @@ public final class Domains {
   }
 
   /**
-   * The pods in the domain of this node, on all its nodes.
-   *
-   * @return the pods; empty if the node lacks the label, and so is in no domain
+   * The pods in the domain of this node, on all its nodes; empty if the node lacks the label, and
+   * so is in no domain.
    */
   public Optional<PodsLike> of(Node node) {
     return sent.label() == null ? Optional.of(at("")) : node.get(sent.label()).map(this::at);

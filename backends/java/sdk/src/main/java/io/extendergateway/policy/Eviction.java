@@ -30,10 +30,8 @@ public final class Eviction {
   }
 
   /**
-   * Evict these, by their positions among the victims, each once and at least one. Nothing checks
-   * afterwards whether the pod fits when the others stay.
-   *
-   * @param positions the positions, starting at 0
+   * Evict these, by their positions among the victims from 0, each once and at least one. Nothing
+   * checks afterwards whether the pod fits when the others stay.
    */
   public static Eviction only(int... positions) {
     return new Eviction(Kind.ONLY, positions.clone());
@@ -44,11 +42,7 @@ public final class Eviction {
     return SPARE;
   }
 
-  /**
-   * Evicts the victims for which {@code evict} returns true; {@link #spare} if there are none.
-   *
-   * @param evict whether to evict a victim
-   */
+  /** Evicts the victims for which {@code evict} returns true; {@link #spare} if there are none. */
   public static Eviction of(Candidate candidate, Predicate<Victim> evict) {
     List<Victim> victims = candidate.victims();
     int[] chosen =

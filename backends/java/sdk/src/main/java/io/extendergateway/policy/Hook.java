@@ -38,6 +38,11 @@ public final class Hook {
     return new Hook(Collections.unmodifiableSet(changes), Verb.perNode());
   }
 
+  /** A verb, as a hook that changes nothing. */
+  static Hook unchanging(Verb verb) {
+    return new Hook(Set.of(), verb);
+  }
+
   /**
    * The changes depend on all nodes of the request. Not for {@link Info#beforeFilter}, which has no
    * nodes.

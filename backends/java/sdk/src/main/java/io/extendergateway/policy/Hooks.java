@@ -1,80 +1,45 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.Declaration.Kind;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
-import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
 import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/**
- * From a request of HookService to an answer, without sockets. Everything that is thrown here
- * becomes a status by {@link Failures}.
- */
+/** The answers of hooks: what their policies change. */
 final class Hooks {
-  private static final String BEFORE_FILTER_NODES = "beforeFilterNodes";
-  private static final String BEFORE_SCORE = "beforeScore";
-
-  private final Questions questions;
-
-  Hooks(Questions questions) {
-    this.questions = questions;
-  }
+  private Hooks() {}
 
   /** What changes about the pod before it is filtered for. */
-  BeforeFilterResponse beforeFilter(BeforeFilterRequest request, Trace trace)
-      throws NotReadyException {
-    Question question = questions.aboutPod(Kind.BEFORE_FILTER, request, trace);
-    Policy policy = question.policy();
-    policy.ready();
-    PodChange change = policy.beforeFilter(question.pod());
+  static BeforeFilterResponse.Builder beforeFilter(Question question) throws NotReadyException {
+    PodChange change = question.readyPolicy().beforeFilter(question.pod());
     BeforeFilterResponse.Builder response = BeforeFilterResponse.newBuilder();
-    if (changesPod(change)) {
-      response.setPod(sent(change));
-    }
-    // The pod is what is evaluated.
-    return response.setResult(question.done(1, trace)).build();
+    return changesPod(change) ? response.setPod(sent(change)) : response;
   }
 
   /** What changes about nodes before they are filtered. */
-  BeforeFilterNodesResponse beforeFilterNodes(BeforeFilterNodesRequest request, Trace trace)
+  static BeforeFilterNodesResponse.Builder beforeFilterNodes(Question question)
       throws NotReadyException {
-    Question question = questions.aboutNodes(Kind.BEFORE_FILTER_NODES, request, trace);
-    if (question.miss() != null) {
-      return BeforeFilterNodesResponse.newBuilder().setResult(question.missed(trace)).build();
-    }
-    Policy policy = question.policy();
-    policy.ready();
-    List<NodeChange> changes = policy.beforeFilterNodes(question.pod(), question.nodes());
-    question.counted(BEFORE_FILTER_NODES, changes == null ? 0 : changes.size());
+    List<NodeChange> changes =
+        question.readyPolicy().beforeFilterNodes(question.pod(), question.nodes());
     BeforeFilterNodesResponse.Builder response = BeforeFilterNodesResponse.newBuilder();
-    grouped(changes).forEach(response::addNodes);
-    return response.setResult(question.done(trace)).build();
+    grouped(question.counted("beforeFilterNodes", changes)).forEach(response::addNodes);
+    return response;
   }
 
   /** What changes about the pod and nodes before they are scored. */
-  BeforeScoreResponse beforeScore(BeforeScoreRequest request, Trace trace)
-      throws NotReadyException {
-    Question question = questions.aboutNodes(Kind.BEFORE_SCORE, request, trace);
-    if (question.miss() != null) {
-      return BeforeScoreResponse.newBuilder().setResult(question.missed(trace)).build();
-    }
-    Policy policy = question.policy();
-    policy.ready();
-    Changes changes = policy.beforeScore(question.pod(), question.nodes());
+  static BeforeScoreResponse.Builder beforeScore(Question question) throws NotReadyException {
+    Changes changes = question.readyPolicy().beforeScore(question.pod(), question.nodes());
     CallException.returned(changes, "beforeScore returned null");
-    question.counted(BEFORE_SCORE, changes.nodes() == null ? 0 : changes.nodes().size());
+    List<NodeChange> nodes = question.counted("beforeScore", changes.nodes());
     BeforeScoreResponse.Builder response = BeforeScoreResponse.newBuilder();
     if (changesPod(changes.pod())) {
       response.setPod(sent(changes.pod()));
     }
-    grouped(changes.nodes()).forEach(response::addNodes);
-    return response.setResult(question.done(trace)).build();
+    grouped(nodes).forEach(response::addNodes);
+    return response;
   }
 
   private static boolean changesPod(PodChange change) {

@@ -1,6 +1,9 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.Declaration.Kind;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -20,18 +23,14 @@ public final class Info {
   final String version;
   String revision;
   String rejectedConfiguration = "";
-  Verb filter;
-  Verb score;
   Scale scale;
-  Verb preempt;
-  Verb bind;
-  Hook beforeFilter;
-  Hook beforeFilterNodes;
-  Hook beforeScore;
   List<String> annotations = List.of();
   boolean wantsRawPod;
   boolean keepsTable = true;
   List<ShownPath> paths = List.of();
+
+  /** What is served: a verb is a hook that changes nothing. */
+  final Map<Kind, Hook> served = new EnumMap<>(Kind.class);
 
   private Info(String name, String version) {
     this.name = name;
@@ -43,14 +42,8 @@ public final class Info {
     Info copy = new Info(name, version);
     copy.revision = revision;
     copy.rejectedConfiguration = rejectedConfiguration;
-    copy.filter = filter;
-    copy.score = score;
     copy.scale = scale;
-    copy.preempt = preempt;
-    copy.bind = bind;
-    copy.beforeFilter = beforeFilter;
-    copy.beforeFilterNodes = beforeFilterNodes;
-    copy.beforeScore = beforeScore;
+    copy.served.putAll(served);
     copy.annotations = annotations;
     copy.wantsRawPod = wantsRawPod;
     copy.keepsTable = keepsTable;
@@ -59,11 +52,17 @@ public final class Info {
     return copy;
   }
 
+  private Info with(Kind kind, Verb verb) {
+    return with(kind, Hook.unchanging(Objects.requireNonNull(verb, "verb")));
+  }
+
+  private Info with(Kind kind, Hook hook) {
+    return with(copy -> copy.served.put(kind, Objects.requireNonNull(hook, "hook")));
+  }
+
   /**
-   * A policy that serves nothing yet.
-   *
-   * @param name what the policy calls itself, such as "label-rules": 1 to 63 bytes
-   * @param version the version of the program: 1 to 64 bytes
+   * A policy that serves nothing yet, of a name such as "label-rules" (1 to 63 bytes) and a version
+   * of the program (1 to 64 bytes).
    */
   public static Info of(String name, String version) {
     return new Info(
@@ -87,93 +86,60 @@ public final class Info {
     return with(copy -> copy.rejectedConfiguration = Objects.requireNonNull(why, "why"));
   }
 
-  /**
-   * The policy rejects nodes.
-   *
-   * @param verb how it is called
-   * @return the info with the verb
-   */
+  /** The policy rejects nodes. */
   public Info filters(Verb verb) {
-    return with(copy -> copy.filter = Objects.requireNonNull(verb, "verb"));
+    return with(Kind.FILTER, verb);
   }
 
-  /**
-   * The policy scores nodes.
-   *
-   * @param verb how it is called
-   * @param on the scale of its scores
-   * @return the info with the verb
-   */
+  /** The policy scores nodes. */
   public Info scores(Verb verb, Scale on) {
-    return with(
-        copy -> {
-          copy.score = Objects.requireNonNull(verb, "verb");
-          copy.scale = Objects.requireNonNull(on, "scale");
-        });
+    return with(copy -> copy.scale = Objects.requireNonNull(on, "scale")).with(Kind.SCORE, verb);
   }
 
   /**
    * The policy decides which pods may be evicted to make room. Not a {@linkplain Verb#pure pure}
    * verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches
    * them; {@link View#NAME} is enough for a policy that looks at pods.
-   *
-   * @param verb how it is called
-   * @return the info with the verb
    */
   public Info preempts(Verb verb) {
-    return with(copy -> copy.preempt = Objects.requireNonNull(verb, "verb"));
+    return with(Kind.PREEMPT, verb);
   }
 
-  /**
-   * The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}.
-   *
-   * @return the info with the verb
-   */
+  /** The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}. */
   public Info binds() {
-    return with(copy -> copy.bind = Verb.bind());
+    return with(Kind.BIND, Verb.bind());
   }
 
   /**
    * The policy binds pods and reads this of them, besides namespace, name, UID and node, which
    * {@link BindAsk} has in any case. Nothing is read of nodes.
-   *
-   * @return the info with the verb
    */
   public Info binds(Reads reads) {
-    return with(copy -> copy.bind = Verb.bind().reads(reads));
+    return with(Kind.BIND, Verb.bind().reads(reads));
   }
 
   /**
    * The policy changes the pod before nodes are filtered for it. The changes are for one call of
    * kube-scheduler and the backends that are asked in it: kube-scheduler does not see them. The
    * operator's configuration says in which order the hooks of several backends are called.
-   *
-   * @param hook what it changes, parts of the pod, and how it is called
-   * @return the info with the hook
    */
   public Info beforeFilter(Hook hook) {
-    return with(copy -> copy.beforeFilter = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_FILTER, hook);
   }
 
   /**
    * The policy changes nodes before they are filtered, after {@link #beforeFilter} of all backends.
-   *
-   * @param hook what it changes, parts of nodes, and how it is called
-   * @return the info with the hook
    */
   public Info beforeFilterNodes(Hook hook) {
-    return with(copy -> copy.beforeFilterNodes = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_FILTER_NODES, hook);
   }
 
   /**
    * The policy changes the pod and nodes before the nodes are scored. It is told about them as
    * kube-scheduler sent them: nothing is left of the changes for filter.
-   *
-   * @param hook what it changes, and how it is called
-   * @return the info with the hook
    */
   public Info beforeScore(Hook hook) {
-    return with(copy -> copy.beforeScore = Objects.requireNonNull(hook, "hook"));
+    return with(Kind.BEFORE_SCORE, hook);
   }
 
   /**
@@ -194,8 +160,6 @@ public final class Info {
   /**
    * Nodes come with each call in full. Without this, a policy that wants facts holds them and
    * receives only changes.
-   *
-   * @return the info without the table
    */
   public Info withoutNodeTable() {
     return with(copy -> copy.keepsTable = false);
@@ -213,8 +177,6 @@ public final class Info {
    * @param path segments of letters, digits and {@code -._~}, or parameters such as {@code :name},
    *     each after a slash; at most 256 bytes
    * @param description what it shows, for people, in one line; at most 256 bytes, may be ""
-   * @param introspection from a request to the value
-   * @return the info with the path
    */
   public Info shows(String path, String description, Introspection introspection) {
     ShownPath shown = new ShownPath(path, description, introspection);
@@ -225,28 +187,8 @@ public final class Info {
     return Stream.concat(some.stream(), more.stream()).toList();
   }
 
-  /** Whether there is neither a verb nor a hook. */
-  boolean declaresNothing() {
-    return filter == null && score == null && preempt == null && bind == null && !hasHooks();
-  }
-
-  /** Whether there is a hook. */
-  boolean hasHooks() {
-    return beforeFilter != null || beforeFilterNodes != null || beforeScore != null;
-  }
-
   /** The same without declarations of what is read: everything is sent. */
   Info readingEverything() {
-    return with(
-        copy -> {
-          copy.filter = filter == null ? null : filter.readingEverything();
-          copy.score = score == null ? null : score.readingEverything();
-          copy.preempt = preempt == null ? null : preempt.readingEverything();
-          copy.bind = bind == null ? null : bind.readingEverything();
-          copy.beforeFilter = beforeFilter == null ? null : beforeFilter.readingEverything();
-          copy.beforeFilterNodes =
-              beforeFilterNodes == null ? null : beforeFilterNodes.readingEverything();
-          copy.beforeScore = beforeScore == null ? null : beforeScore.readingEverything();
-        });
+    return with(copy -> copy.served.replaceAll((kind, hook) -> hook.readingEverything()));
   }
 }

@@ -17,8 +17,6 @@ public final class IntrospectAsk {
   /**
    * The value of a parameter of the path.
    *
-   * @param name the name without its colon: {@code namespace} of {@code /quotas/:namespace}
-   * @return the value, which is not empty
    * @throws IllegalArgumentException if the path has no such parameter
    */
   public String parameter(String name) {
@@ -31,19 +29,14 @@ public final class IntrospectAsk {
   }
 
   /**
-   * The value of a key of the query, decoded; the last one if the key is repeated.
-   *
-   * @return the value; empty if the query does not have the key
+   * The value of a key of the query, decoded, the last one if the key is repeated; empty if the
+   * query does not have it.
    */
   public Optional<String> query(String key) {
     return Optional.ofNullable(request.getQueryMap().get(key));
   }
 
-  /**
-   * The whole query, decoded.
-   *
-   * @return the values by their keys
-   */
+  /** The whole query, decoded: the values by their keys. */
   public Map<String, String> query() {
     return request.getQueryMap();
   }

@@ -15,10 +15,8 @@ public interface Introspection {
   /**
    * The value. May wait: it runs on a thread of its own, which is interrupted when the caller
    * cancels or no time is left; the gateway waits 5 s. Must be free of side effects, and should not
-   * show secrets.
+   * show secrets. At most 4 MiB as JSON; {@code null} is JSON's null.
    *
-   * @param ask what is asked for
-   * @return the value, at most 4 MiB as JSON; {@code null} is JSON's null
    * @throws NotFoundException if there is no such object: NOT_FOUND with this text
    * @throws InvalidParameterException if a parameter or the query is invalid: INVALID_ARGUMENT with
    *     this text

@@ -12,13 +12,16 @@ import java.util.concurrent.Executor;
  */
 final class Introspections {
   private final Backend backend;
+  private final Executor waiting;
 
-  Introspections(Backend backend) {
+  /** Introspections, which wait, are run by the executor. */
+  Introspections(Backend backend, Executor waiting) {
     this.backend = backend;
+    this.waiting = waiting;
   }
 
   /** What a path shows; failures come by the future or are thrown. */
-  CompletionStage<IntrospectResponse> answer(IntrospectRequest request, Executor waiting) {
+  CompletionStage<IntrospectResponse> answer(IntrospectRequest request) {
     ShownPath path = declared(request);
     checkParameters(request, path);
     IntrospectAsk ask = new IntrospectAsk(path, request);

@@ -8,11 +8,7 @@ package io.extendergateway.policy;
 public class InvalidParameterException extends Exception {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this text.
-   *
-   * @param sentence the mistake and what is expected
-   */
+  /** With this text. */
   public InvalidParameterException(String sentence) {
     super(sentence);
   }

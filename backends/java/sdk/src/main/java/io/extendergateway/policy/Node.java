@@ -83,42 +83,28 @@ public final class Node {
     return facts().getTaintsList();
   }
 
-  /**
-   * spec.unschedulable.
-   *
-   * @return whether the node is cordoned
-   */
+  /** spec.unschedulable: whether the node is cordoned. */
   public boolean isUnschedulable() {
     access.part(NodePart.UNSCHEDULABLE);
     return facts().getUnschedulable();
   }
 
   /**
-   * The status of a condition: "True", "False" or "Unknown".
-   *
-   * @param type the condition, such as "Ready"
-   * @return the status; empty when it is not reported
+   * The status of a condition such as "Ready": "True", "False" or "Unknown"; empty when it is not
+   * reported.
    */
   public Optional<String> condition(String type) {
     access.part(NodePart.CONDITIONS);
     return Optional.ofNullable(facts().getConditionsOrDefault(type, null));
   }
 
-  /**
-   * status.capacity.
-   *
-   * @return the amounts; empty while they are not reported
-   */
+  /** status.capacity; empty while it is not reported. */
   public Optional<Resources> capacity() {
     access.part(NodePart.CAPACITY);
     return facts().hasCapacity() ? Optional.of(facts().getCapacity()) : Optional.empty();
   }
 
-  /**
-   * status.allocatable, the total that pods may request.
-   *
-   * @return the amounts; empty while they are not reported
-   */
+  /** status.allocatable, the total that pods may request; empty while it is not reported. */
   public Optional<Resources> allocatable() {
     access.part(NodePart.ALLOCATABLE);
     return facts().hasAllocatable() ? Optional.of(facts().getAllocatable()) : Optional.empty();
@@ -126,10 +112,8 @@ public final class Node {
 
   /**
    * What the pods on the node have requested. It lags behind what kube-scheduler assumes, usually
-   * by some milliseconds: no basis for an exclusive allocation.
-   *
-   * @return the usage; empty when it is not known, and unless the policy asked for it with {@link
-   *     Verb#usage}
+   * by some milliseconds: no basis for an exclusive allocation. Empty when it is not known, and
+   * unless the policy asked for it with {@link Verb#usage}.
    */
   public Optional<NodeUsage> usage() {
     return row.message.hasUsage() ? Optional.of(row.message.getUsage()) : Optional.empty();
@@ -142,11 +126,8 @@ public final class Node {
    * <p>Pods count from when they are bound until they have ended or are gone, also while they are
    * being deleted; the pod of a call is none of them. The count lags behind what kube-scheduler
    * assumes by the time that a Binding needs, usually some milliseconds: the pod that it placed
-   * before may be missing.
-   *
-   * @param key what {@link Reads#podsBy} returned
-   * @return the pods; empty if the pod lacks what is counted by: a pod without a controller has no
-   *     siblings
+   * before may be missing. Empty if the pod lacks what is counted by: a pod without a controller
+   * has no siblings.
    */
   public Optional<PodsLike> podsLike(PodsKey key, Pod pod) {
     SentCount sent = access.pods(key.by);
@@ -169,8 +150,6 @@ public final class Node {
   /**
    * The pods on the node, counted as the key declares, by namespace and value. Not those of {@link
    * #omittedPods}, and not those that lack what is counted by.
-   *
-   * @param key what {@link Reads#podsBy} returned
    */
   public List<PodCount> podCounts(PodsKey key) {
     SentCount sent = access.pods(key.by);
@@ -182,19 +161,13 @@ public final class Node {
   /**
    * How many pods {@link #podCounts} leaves out. The gateway sends at most 512 counts of a node,
    * those with the most pods, and none whose value is longer than 253 bytes: usually 0.
-   *
-   * @param key what {@link Reads#podsBy} returned
    */
   public long omittedPods(PodsKey key) {
     SentCount sent = access.pods(key.by);
     return Integer.toUnsignedLong(row.message.getPodCounts(sent.position()).getOmittedPods());
   }
 
-  /**
-   * The object's JSON, unchanged.
-   *
-   * @return the JSON; empty unless the policy asked for {@link View#FACTS_AND_RAW}
-   */
+  /** The object's JSON, unchanged; empty unless the policy asked for {@link View#FACTS_AND_RAW}. */
   public Optional<String> rawJson() {
     return Values.given(row.message.getRawJson().toStringUtf8());
   }
@@ -202,11 +175,7 @@ public final class Node {
   /**
    * The object as a model that Jackson reads, such as {@code io.fabric8.kubernetes.api.model.Node}
    * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded once for each row, so do not modify
-   * it.
-   *
-   * @param model the class of the model
-   * @param <T> its type
-   * @return the object; empty unless the policy asked for {@link View#FACTS_AND_RAW}
+   * it. Empty unless the policy asked for {@link View#FACTS_AND_RAW}.
    */
   public <T> Optional<T> raw(Class<T> model) {
     return row.message.getRawJson().isEmpty() ? Optional.empty() : Optional.of(row.model(model));

@@ -47,11 +47,7 @@ public final class NodeChange {
     return of(message.toBuilder().addRemoveLabels(key));
   }
 
-  /**
-   * Adds a taint behind the node's.
-   *
-   * @param taint the taint, with an effect
-   */
+  /** Adds a taint, with an effect, behind the node's. */
   public NodeChange addTaint(Taint taint) {
     return of(message.toBuilder().addAddTaints(taint));
   }

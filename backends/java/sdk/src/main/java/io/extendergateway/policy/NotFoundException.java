@@ -7,11 +7,7 @@ package io.extendergateway.policy;
 public class NotFoundException extends Exception {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this text.
-   *
-   * @param sentence names what does not exist
-   */
+  /** With this text, which names what does not exist. */
   public NotFoundException(String sentence) {
     super(sentence);
   }

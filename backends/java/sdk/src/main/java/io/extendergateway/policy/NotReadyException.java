@@ -7,11 +7,7 @@ package io.extendergateway.policy;
 public class NotReadyException extends Exception {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this text.
-   *
-   * @param sentence what is missing
-   */
+  /** With this text. */
   public NotReadyException(String sentence) {
     super(sentence);
   }

@@ -52,21 +52,13 @@ public final class Pod {
     return Values.entries(map(prefix.map), prefix.text);
   }
 
-  /**
-   * metadata.name.
-   *
-   * @return the name; empty if the pod has none yet, and for pure verbs, which do not receive it
-   */
+  /** metadata.name; empty if the pod has none yet, and for pure verbs, which do not receive it. */
   public Optional<String> name() {
     access.part(PodPart.IDENTITY);
     return Values.given(message.getIdentity().getName());
   }
 
-  /**
-   * metadata.uid.
-   *
-   * @return the UID; empty under the same conditions as {@link #name}
-   */
+  /** metadata.uid; empty under the same conditions as {@link #name}. */
   public Optional<String> uid() {
     access.part(PodPart.IDENTITY);
     return Values.given(message.getIdentity().getUid());
@@ -103,31 +95,19 @@ public final class Pod {
     return facts.getAnnotationsMap();
   }
 
-  /**
-   * The owner that is the controller.
-   *
-   * @return the owner; empty if the pod has no controller
-   */
+  /** The owner that is the controller; empty if the pod has none. */
   public Optional<OwnerReference> owner() {
     access.part(PodPart.OWNER);
     return facts.hasOwner() ? Optional.of(facts.getOwner()) : Optional.empty();
   }
 
-  /**
-   * spec.priority.
-   *
-   * @return the priority; 0 if the pod has none, as in kube-scheduler
-   */
+  /** spec.priority; 0 if the pod has none, as in kube-scheduler. */
   public int priority() {
     access.part(PodPart.PRIORITY);
     return facts.getPriority();
   }
 
-  /**
-   * spec.priorityClassName.
-   *
-   * @return the name; empty if the pod has none
-   */
+  /** spec.priorityClassName; empty if the pod has none. */
   public Optional<String> priorityClass() {
     access.part(PodPart.PRIORITY_CLASS);
     return Values.given(facts.getPriorityClassName());
@@ -158,8 +138,6 @@ public final class Pod {
    * Whether one of the tolerations tolerates the taint, as in Kubernetes: an empty key or effect of
    * a toleration stands for every one, "Exists" ignores the value, an empty operator is "Equal".
    * Operators other than "Exists" and "Equal" tolerate nothing.
-   *
-   * @return whether the pod tolerates it
    */
   public boolean tolerates(Taint taint) {
     for (Toleration toleration : tolerations()) {
@@ -176,11 +154,7 @@ public final class Pod {
     return facts.getNodeSelectorMap();
   }
 
-  /**
-   * spec.affinity.nodeAffinity, as written in the pod.
-   *
-   * @return the affinity; empty if the pod has none
-   */
+  /** spec.affinity.nodeAffinity, as written in the pod. Empty if the pod has none. */
   public Optional<NodeAffinity> nodeAffinity() {
     access.part(PodPart.NODE_AFFINITY);
     return facts.hasNodeAffinity() ? Optional.of(facts.getNodeAffinity()) : Optional.empty();
@@ -205,11 +179,7 @@ public final class Pod {
     return Stream.concat(named.filter(claim -> !claim.isEmpty()), derived).toList();
   }
 
-  /**
-   * spec.schedulerName.
-   *
-   * @return the name; empty if it is not set
-   */
+  /** spec.schedulerName. Empty if it is not set. */
   public Optional<String> schedulerName() {
     access.part(PodPart.SCHEDULER_NAME);
     return Values.given(facts.getSchedulerName());
@@ -223,11 +193,8 @@ public final class Pod {
    * <p>Pods count from when they are bound until they have ended or are deleted; the pod of a call
    * is none of them, and neither are pods on nodes without the label. The counts lag behind like
    * those of {@link Node#podsLike}. For many nodes it is cheaper to call this once, in {@link
-   * Policy#filterAll}.
-   *
-   * @param key what {@link Reads#podsByTopology} returned
-   * @return the domains; empty if the pod lacks what is counted by: a pod without a controller has
-   *     no siblings
+   * Policy#filterAll}. Empty if the pod lacks what is counted by: a pod without a controller has no
+   * siblings.
    */
   public Optional<Domains> podsLike(TopologyKey key) {
     SentTopology sent = access.topology(key.topology);
@@ -242,31 +209,21 @@ public final class Pod {
   /**
    * The number of the state of nodes and pods that the call is about: two calls of one gateway with
    * the same number are about the same state, such as the filter and the score of a pod. For
-   * correlation, as in a log; an answer must not depend on it.
-   *
-   * @return the number, 64 bits without a sign (see {@link Long#toUnsignedString}); 0 if there is
-   *     none
+   * correlation, as in a log; an answer must not depend on it. 0 if there is none.
    */
   public long snapshot() {
     return snapshot;
   }
 
-  /**
-   * The object's JSON, unchanged.
-   *
-   * @return the JSON; empty unless {@link Info#rawPod} asks for it
-   */
+  /** The object's JSON, unchanged; empty unless {@link Info#rawPod} asks for it. */
   public Optional<String> rawJson() {
     return Values.given(message.getRawJson().toStringUtf8());
   }
 
   /**
    * The object as a model that Jackson reads, such as {@code io.fabric8.kubernetes.api.model.Pod}
-   * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded by each call of this method.
-   *
-   * @param model the class of the model
-   * @param <T> its type
-   * @return the object; empty unless {@link Info#rawPod} asks for it
+   * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded by each call of this method. Empty
+   * unless {@link Info#rawPod} asks for it.
    */
   public <T> Optional<T> raw(Class<T> model) {
     return message.getRawJson().isEmpty()

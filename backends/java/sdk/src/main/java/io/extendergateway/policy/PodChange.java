@@ -84,9 +84,7 @@ public final class PodChange {
   }
 
   /**
-   * Why, for people: {@code explain} and the gateway's decision log show it.
-   *
-   * @param text the reason; at most 200 bytes are sent
+   * Why, for people: {@code explain} and the gateway's decision log show at most 200 bytes of it.
    */
   public PodChange reason(String text) {
     return of(message.toBuilder().setReason(Objects.requireNonNull(text, "text")));

@@ -52,11 +52,7 @@ public final class PodCount {
         null, sent, attribute, count.getPods(), count.getTerminating(), count.getRequested());
   }
 
-  /**
-   * The pods' namespace.
-   *
-   * @return the namespace; empty if they are counted by owner or priority class
-   */
+  /** The pods' namespace; empty if they are counted by owner or priority class. */
   public Optional<String> namespace() {
     PodsBy by = onNode != null ? onNode.by() : inDomain.topology().by();
     return by.isLabel()

@@ -37,11 +37,7 @@ public final class PodsLike {
     return counted == null ? 0 : counted.pods();
   }
 
-  /**
-   * The count, possibly of no pods.
-   *
-   * @return the count; empty if it is left out
-   */
+  /** The count, possibly of no pods; empty if it is left out. */
   public Optional<PodCount> count() {
     return Optional.ofNullable(counted);
   }

@@ -15,15 +15,13 @@ import java.util.concurrent.Executor;
  * should not wait for anything: they would keep other calls waiting. They may throw: that call
  * fails with INTERNAL, the next one is answered.
  */
-public interface Policy {
+public non-sealed interface Policy extends Source {
   /** What this policy is, and which data it needs. Called once, before the first call. */
   Info info();
 
   /**
    * May the pod run on this node? Called only if {@link #info} declares it with {@link
    * Info#filters}.
-   *
-   * @param node one of the nodes of the call
    */
   default Verdict filter(Pod pod, Node node) {
     return Verdict.accept();
@@ -37,8 +35,6 @@ public interface Policy {
    *
    * <p>A sum that may exceed an {@code int} is best computed as a {@code long} and returned by
    * {@link Math#toIntExact}, which fails the call instead of wrapping around, or by clamping it.
-   *
-   * @param node one of the nodes of the call
    */
   default int score(Pod pod, Node node) {
     return 0;
@@ -48,20 +44,15 @@ public interface Policy {
    * May these pods be evicted to make room for the pod on this node? Called only if {@link #info}
    * declares it with {@link Info#preempts}. kube-scheduler takes one of the nodes that all policies
    * leave.
-   *
-   * @param candidate a node and the pods that would be evicted there
    */
   default Eviction preempt(Pod pod, Candidate candidate) {
     return Eviction.all();
   }
 
   /**
-   * One verdict for each node, in their order. A policy overrides this if nodes depend on one
-   * another (then it declares {@link Verb#wholeSet}), or to compute something about the pod once
-   * for all nodes.
-   *
-   * @param nodes the nodes of the call, at least one
-   * @return as many verdicts
+   * One verdict for each node, of at least one, in their order. A policy overrides this if nodes
+   * depend on one another (then it declares {@link Verb#wholeSet}), or to compute something about
+   * the pod once for all nodes.
    */
   default List<Verdict> filterAll(Pod pod, List<Node> nodes) {
     return Answer.each(nodes, node -> filter(pod, node));
@@ -69,9 +60,6 @@ public interface Policy {
 
   /**
    * One score for each node, in their order; overridden for the same reasons as {@link #filterAll}.
-   *
-   * @param nodes the nodes of the call, at least one
-   * @return as many raw scores
    */
   default int[] scoreAll(Pod pod, List<Node> nodes) {
     return nodes.stream().mapToInt(node -> score(pod, node)).toArray();
@@ -80,9 +68,6 @@ public interface Policy {
   /**
    * One answer for each candidate, in their order; overridden for the same reasons as {@link
    * #filterAll}. This verb is called in turn, whatever it declares.
-   *
-   * @param candidates the candidates, at least one
-   * @return as many answers
    */
   default List<Eviction> preemptAll(Pod pod, List<Candidate> candidates) {
     return Answer.each(candidates, candidate -> preempt(pod, candidate));
@@ -94,7 +79,6 @@ public interface Policy {
    * and node: an existing binding is {@link Bind#bound} again. May wait: it runs on a thread of its
    * own, which is interrupted when the caller cancels or no time is left.
    *
-   * @param ask which pod to bind to which node
    * @throws BindFailedException if the pod could not be bound: the call fails with UNAVAILABLE and
    *     this text
    * @throws Exception any other failure: the call fails with INTERNAL
@@ -125,8 +109,6 @@ public interface Policy {
   /**
    * What the backends of this call are told about the pod instead, while nodes are filtered. Called
    * only if {@link #info} declares it with {@link Info#beforeFilter}.
-   *
-   * @param pod the pod to be placed, as earlier hooks have left it
    */
   default PodChange beforeFilter(Pod pod) {
     return PodChange.none();
@@ -135,9 +117,6 @@ public interface Policy {
   /**
    * What the backends of this call are told about this node instead, while nodes are filtered.
    * Called only if {@link #info} declares it with {@link Info#beforeFilterNodes}.
-   *
-   * @param pod the pod to be placed, as hooks have left it
-   * @param node one of the nodes of the call, as earlier hooks have left it
    */
   default NodeChange beforeFilterNode(Pod pod, Node node) {
     return NodeChange.none();
@@ -146,10 +125,6 @@ public interface Policy {
   /**
    * One change for each node, in their order; overridden for the same reasons as {@link
    * #filterAll}.
-   *
-   * @param pod the pod to be placed, as hooks have left it
-   * @param nodes the nodes of the call, at least one
-   * @return as many changes
    */
   default List<NodeChange> beforeFilterNodes(Pod pod, List<Node> nodes) {
     return Answer.each(nodes, node -> beforeFilterNode(pod, node));
@@ -158,8 +133,6 @@ public interface Policy {
   /**
    * What the backends of this call are told about the pod instead, while nodes are scored. Called
    * only if {@link #info} declares it with {@link Info#beforeScore}.
-   *
-   * @param pod the pod to be placed, as earlier hooks have left it
    */
   default PodChange beforeScorePod(Pod pod) {
     return PodChange.none();
@@ -168,9 +141,6 @@ public interface Policy {
   /**
    * What the backends of this call are told about this node instead, while nodes are scored. Called
    * only if {@link #info} declares it with {@link Info#beforeScore}.
-   *
-   * @param pod the pod to be placed, as earlier hooks have left it
-   * @param node one of the nodes of the call, as earlier hooks have left it
    */
   default NodeChange beforeScoreNode(Pod pod, Node node) {
     return NodeChange.none();
@@ -179,9 +149,6 @@ public interface Policy {
   /**
    * The change of the pod, and one for each node, in their order; overridden for the same reasons
    * as {@link #filterAll}.
-   *
-   * @param pod the pod to be placed, as earlier hooks have left it
-   * @param nodes the nodes of the call, at least one
    */
   default Changes beforeScore(Pod pod, List<Node> nodes) {
     List<NodeChange> changes = Answer.each(nodes, node -> beforeScoreNode(pod, node));

@@ -1,5 +1,7 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
+import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
 import io.grpc.Codec;
 import io.grpc.DecompressorRegistry;
@@ -168,10 +170,10 @@ public final class PolicyServer implements AutoCloseable {
         .keepAliveTimeout(KEEPALIVE_TIMEOUT.toSeconds(), TimeUnit.SECONDS)
         .permitKeepAliveTime(1, TimeUnit.SECONDS)
         .permitKeepAliveWithoutCalls(true)
-        .addService(service.policyService())
+        .addService(service.unary(PolicyServiceGrpc.getServiceDescriptor()))
         .addService(service.tableService())
-        .addService(service.introspectionService())
-        .addService(service.hookService())
+        .addService(service.unary(IntrospectionServiceGrpc.getServiceDescriptor()))
+        .addService(service.unary(HookServiceGrpc.getServiceDescriptor()))
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())
@@ -269,19 +271,8 @@ public final class PolicyServer implements AutoCloseable {
   /**
    * Runs a policy as a program, and ends the process: accepts the options that {@code --help}
    * lists. Exit statuses: 0 stopped by a signal, 1 failed to start, 2 wrong command line.
-   *
-   * @param arguments the command line
    */
-  public static void run(String[] arguments, Policy policy) {
-    try {
-      run(arguments, Backend.of(policy));
-    } catch (DeclarationException wrong) {
-      exit(1, wrong.getMessage());
-    }
-  }
-
-  /** The same for a backend. */
-  public static void run(String[] arguments, Backend backend) {
+  public static void run(String[] arguments, Source policy) {
     List<String> others = new ArrayList<>(Arrays.asList(arguments));
     try {
       if (others.contains("--help") || others.contains("-h")) {
@@ -293,21 +284,17 @@ public final class PolicyServer implements AutoCloseable {
         throw new UsageException(
             "unknown option %s; expected one of those below%n%n%s".formatted(others.get(0), HELP));
       }
-      serve(backend, options);
+      serve(policy, options);
       // Threads of the policy must not keep the process.
       System.exit(0);
     } catch (UsageException wrong) {
       exit(BAD_USAGE, wrong.getMessage());
-    } catch (ServeException failure) {
+    } catch (ServeException | DeclarationException failure) {
       exit(1, failure.getMessage());
     }
   }
 
-  /**
-   * The text of {@code --help}, for a program with options of its own.
-   *
-   * @return several lines
-   */
+  /** The text of {@code --help}, several lines, for a program with options of its own. */
   public static String help() {
     return HELP;
   }
@@ -323,10 +310,10 @@ public final class PolicyServer implements AutoCloseable {
    * calls in progress are finished for at most {@link ServeOptions#drain}, queued spans are sent
    * for at most 5 s, and this returns. A second signal ends the process at once.
    *
-   * @param options how it is served
    * @throws ServeException if it cannot start
    */
-  public static void serve(Backend backend, ServeOptions options) throws ServeException {
+  public static void serve(Source policy, ServeOptions options) throws ServeException {
+    Backend backend = Backend.of(policy);
     quiet();
     WarmUp.run();
     Signals signals = Signals.watch();
@@ -351,30 +338,16 @@ public final class PolicyServer implements AutoCloseable {
   }
 
   /**
-   * The same for one policy.
+   * Serves in the background until {@link #close}, for tests and for programs with a life cycle of
+   * their own.
    *
    * @throws ServeException if it cannot start
    */
-  public static void serve(Policy policy, ServeOptions options) throws ServeException {
-    serve(Backend.of(policy), options);
+  public static PolicyServer start(Source policy, ServeOptions options) throws ServeException {
+    return new PolicyServer(Backend.of(policy), options);
   }
 
-  /**
-   * Serves in the background, for tests and for programs with a life cycle of their own.
-   *
-   * @param options how it is served
-   * @return the server; {@link #close} stops it
-   * @throws ServeException if it cannot start
-   */
-  public static PolicyServer start(Backend backend, ServeOptions options) throws ServeException {
-    return new PolicyServer(backend, options);
-  }
-
-  /**
-   * Where it listens, with the port that was taken.
-   *
-   * @return {@code HOST:PORT}
-   */
+  /** Where it listens, {@code HOST:PORT}, with the port that was taken. */
   public String address() {
     return address;
   }

@@ -10,12 +10,13 @@ import java.util.List;
  * A request that can be answered, or the reason why its nodes cannot be read.
  *
  * @param prepared the policy that is asked
- * @param terms what it declares about the verb
  * @param nodes the nodes of the request; none if it is about the pod alone
  * @param miss why the nodes cannot be read; {@code null} if they can
  */
 record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss miss) {
-  Policy policy() {
+  /** The policy, if it can decide now. */
+  Policy readyPolicy() throws NotReadyException {
+    prepared.policy().ready();
     return prepared.policy();
   }
 
@@ -23,6 +24,11 @@ record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss 
    * A policy that answers for more or fewer nodes than the call has cannot be trusted to have
    * matched them.
    */
+  <A> List<A> counted(String method, List<A> answers) {
+    counted(method, answers == null ? 0 : answers.size());
+    return answers;
+  }
+
   void counted(String method, int given) {
     int asked = nodes.size();
     if (given != asked) {
@@ -31,26 +37,16 @@ record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss 
     }
   }
 
-  /** The result of an answer about all nodes. */
-  Result done(Trace trace) {
-    return done(nodes.size(), trace);
-  }
-
-  /** The result of an answer about this many. */
-  Result done(int evaluated, Trace trace) {
+  /** The result of an answer about all nodes, of one about the pod alone, or of a miss. */
+  Result result(Trace trace) {
+    Result.Builder result =
+        Result.newBuilder().setRevision(prepared.declaration().response.getRevision());
+    if (miss != null) {
+      trace.attribute("extender.miss", miss.name());
+      return result.setMiss(miss).build();
+    }
+    int evaluated = Math.max(1, nodes.size());
     trace.attribute("extender.nodes.evaluated", evaluated);
-    return Result.newBuilder()
-        .setEvaluated(evaluated)
-        .setRevision(prepared.declaration().response.getRevision())
-        .build();
-  }
-
-  /** The result if the nodes cannot be read. */
-  Result missed(Trace trace) {
-    trace.attribute("extender.miss", miss.name());
-    return Result.newBuilder()
-        .setMiss(miss)
-        .setRevision(prepared.declaration().response.getRevision())
-        .build();
+    return result.setEvaluated(evaluated).build();
   }
 }

@@ -41,34 +41,22 @@ final class Questions {
     }
   }
 
-  /** A request about nodes. Whether it is valid does not depend on which tables exist. */
-  Question aboutNodes(Kind verb, Message request, Trace trace) {
+  /**
+   * A request about nodes or the pod alone. Whether it is valid does not depend on which tables
+   * exist.
+   */
+  Question about(Kind verb, Message request, Trace trace) {
     Call call = part(request, CALL, Call.class);
     Prepared prepared = asked(verb, call, trace);
     Terms terms = termsOf(prepared, verb);
-    Nodes nodes = part(request, NODES, Nodes.class);
-    if (nodes == null) {
-      throw CallException.missing("nodes");
-    }
-    Held held = held(nodes, terms);
-    Pod viewed = podToPlace(request, call, terms);
-    if (held.miss != null) {
-      return new Question(prepared, terms, viewed, List.of(), held.miss);
-    }
+    Held held =
+        verb == Kind.BEFORE_FILTER
+            ? new Held(List.of(), null)
+            : held(part(request, NODES, Nodes.class), terms);
+    Pod pod = podToPlace(request, call, terms);
     Access access = Access.to(terms.nodeFields());
-    List<Node> views = new ArrayList<>(held.rows.size());
-    for (Row row : held.rows) {
-      views.add(new Node(row, access));
-    }
-    return new Question(prepared, terms, viewed, views, null);
-  }
-
-  /** A request about the pod alone. */
-  Question aboutPod(Kind verb, Message request, Trace trace) {
-    Call call = part(request, CALL, Call.class);
-    Prepared prepared = asked(verb, call, trace);
-    Terms terms = termsOf(prepared, verb);
-    return new Question(prepared, terms, podToPlace(request, call, terms), List.of(), null);
+    List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
+    return new Question(prepared, terms, pod, nodes, held.miss);
   }
 
   /** A part that all requests have at this number; {@code null} if this one lacks it. */
@@ -150,6 +138,9 @@ final class Questions {
   private record Held(List<Row> rows, Miss miss) {}
 
   private Held held(Nodes nodes, Terms terms) {
+    if (nodes == null) {
+      throw CallException.missing("nodes");
+    }
     switch (nodes.getFormCase()) {
       case ROWS -> {
         checkCount(nodes, nodes.getRows().getRowsCount());

@@ -4,15 +4,13 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
 import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.BindResponse;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.extendergateway.policy.v1alpha1.Candidate;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.FilterResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
@@ -24,7 +22,6 @@ import io.extendergateway.policy.v1alpha1.Nodes;
 import io.extendergateway.policy.v1alpha1.PreemptRequest;
 import io.extendergateway.policy.v1alpha1.PreemptResponse;
 import io.extendergateway.policy.v1alpha1.Purpose;
-import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.ScoreResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -32,6 +29,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletionStage;
 
 /**
  * Answers calls without a server, through the code that answers calls: what {@link
@@ -41,15 +39,13 @@ import java.util.concurrent.Callable;
 public final class Rehearsal {
   private final Backend backend;
   private final Answer answer;
-  private final Hooks hooks;
   private final Introspections introspections;
 
   private Rehearsal(Backend backend) {
     this.backend = backend;
     Questions questions = new Questions(backend, new Tables());
-    answer = new Answer(backend, questions);
-    hooks = new Hooks(questions);
-    introspections = new Introspections(backend);
+    answer = new Answer(backend, questions, task -> new Thread(task, "bind").start());
+    introspections = new Introspections(backend, Runnable::run);
   }
 
   /** A policy gave no answer: the message is what the gateway would log. */
@@ -61,25 +57,15 @@ public final class Rehearsal {
     }
   }
 
-  /**
-   * A node and the pods on it.
-   *
-   * @param row its name, all its facts, and its JSON
-   */
+  /** A node and the pods on it. */
   public record InCluster(NodeRow row, List<Running> pods) {}
 
-  /**
-   * Equal pods on a node.
-   *
-   * @param pod one of them
-   * @param pods how many
-   * @param terminating how many of them are being deleted
-   */
+  /** Equal pods on a node. */
   public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
 
-  /** For this backend. */
-  public static Rehearsal of(Backend backend) {
-    return new Rehearsal(backend);
+  /** For this policy or backend. */
+  public static Rehearsal of(Source source) {
+    return new Rehearsal(Backend.of(source));
   }
 
   /** The policy without its declarations of what it reads. */
@@ -87,11 +73,7 @@ public final class Rehearsal {
     return Backend.readingEverything(policy);
   }
 
-  /**
-   * The policy that the backend has for these args, for all calls.
-   *
-   * @param args the operator's args, JSON
-   */
+  /** The policy that the backend has for these args, for all calls. */
   public static Backend withArgs(Backend backend, String args) {
     return answered(() -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
   }
@@ -101,109 +83,69 @@ public final class Rehearsal {
     return answered(() -> answer.info(GetInfoRequest.getDefaultInstance()));
   }
 
-  /**
-   * The answer to Filter.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to Filter. */
   public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return answered(
-        () -> {
-          var request = asked(Kind.FILTER, FilterRequest.newBuilder(), pod, nodes);
-          return answer.filter(request.build(), Trace.NONE);
-        });
+    return (FilterResponse) ask(Kind.FILTER, pod, nodes);
   }
 
-  /**
-   * The answer to Score.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to Score. */
   public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return answered(
-        () -> {
-          var request = asked(Kind.SCORE, ScoreRequest.newBuilder(), pod, nodes);
-          return answer.score(request.build(), Trace.NONE);
-        });
+    return (ScoreResponse) ask(Kind.SCORE, pod, nodes);
   }
 
-  /**
-   * The answer to Preempt.
-   *
-   * @param candidates one for each node
-   */
+  /** The answer to Preempt. */
   public PreemptResponse preempt(
       io.extendergateway.policy.v1alpha1.Pod pod,
       List<InCluster> nodes,
       List<Candidate> candidates) {
-    return answered(
-        () -> {
-          Optional<Terms> terms = terms(Kind.PREEMPT);
-          var request = asked(Kind.PREEMPT, PreemptRequest.newBuilder(), pod, nodes);
-          candidates.forEach(candidate -> request.addCandidates(sent(terms, candidate)));
-          return answer.preempt(request.build(), Trace.NONE);
-        });
+    return (PreemptResponse)
+        answered(
+            () -> {
+              var request = (PreemptRequest) asked(Kind.PREEMPT, pod, nodes);
+              PreemptRequest.Builder all = request.toBuilder();
+              Optional<Terms> terms = terms(Kind.PREEMPT);
+              candidates.forEach(candidate -> all.addCandidates(sent(terms, candidate)));
+              return answer.answer(Kind.PREEMPT, all.build(), Trace.NONE);
+            });
   }
 
-  /**
-   * The answer to Bind, which is waited for.
-   *
-   * @param request the request without its call, with the pod in full
-   */
+  /** The answer to Bind, which is waited for. */
   public BindResponse bind(BindRequest request) {
-    return answered(
-        () -> {
-          Optional<Terms> terms = terms(Kind.BIND);
-          BindRequest.Builder sent = request.toBuilder().setCall(call(terms));
-          if (request.hasPod()) {
-            sent.setPod(sent(terms, request.getPod(), List.of()));
-          }
-          return answer
-              .bind(sent.build(), Trace.NONE, task -> new Thread(task, "bind").start())
-              .toCompletableFuture()
-              .get();
-        });
+    return (BindResponse)
+        answered(
+            () -> {
+              Optional<Terms> terms = terms(Kind.BIND);
+              BindRequest.Builder sent = request.toBuilder().setCall(call(terms));
+              if (request.hasPod()) {
+                sent.setPod(sent(terms, request.getPod(), List.of()));
+              }
+              var bound = answer.answer(Kind.BIND, sent.build(), Trace.NONE);
+              return ((CompletionStage<?>) bound).toCompletableFuture().get();
+            });
   }
 
   /** The answer to BeforeFilter. */
   public PodChange beforeFilter(io.extendergateway.policy.v1alpha1.Pod pod) {
-    return answered(
-        () -> {
-          var request = asked(Kind.BEFORE_FILTER, BeforeFilterRequest.newBuilder(), pod, List.of());
-          return new PodChange(hooks.beforeFilter(request.build(), Trace.NONE).getPod());
-        });
+    var response = (BeforeFilterResponse) ask(Kind.BEFORE_FILTER, pod, List.of());
+    return new PodChange(response.getPod());
   }
 
-  /**
-   * The answer to BeforeFilterNodes.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   */
+  /** The answer to BeforeFilterNodes. */
   public List<NodeChange> beforeFilterNodes(
       io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return answered(
-        () -> {
-          var request =
-              asked(Kind.BEFORE_FILTER_NODES, BeforeFilterNodesRequest.newBuilder(), pod, nodes);
-          var response = hooks.beforeFilterNodes(request.build(), Trace.NONE);
-          return changes(response.getNodesList(), nodes.size());
-        });
+    var response = (BeforeFilterNodesResponse) ask(Kind.BEFORE_FILTER_NODES, pod, nodes);
+    return changes(response.getNodesList(), nodes.size());
   }
 
-  /**
-   * The answer to BeforeScore.
-   *
-   * @param nodes the nodes of the call, which are the cluster
-   * @return the change of the pod, and one for each node
-   */
+  /** The answer to BeforeScore. */
   public Changes beforeScore(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return answered(
-        () -> {
-          var request = asked(Kind.BEFORE_SCORE, BeforeScoreRequest.newBuilder(), pod, nodes);
-          BeforeScoreResponse response = hooks.beforeScore(request.build(), Trace.NONE);
-          return new Changes(
-              new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
-        });
+    var response = (BeforeScoreResponse) ask(Kind.BEFORE_SCORE, pod, nodes);
+    return new Changes(
+        new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
+  }
+
+  private Object ask(Kind verb, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return answered(() -> answer.answer(verb, asked(verb, pod, nodes), Trace.NONE));
   }
 
   /** The changes by node. */
@@ -219,8 +161,7 @@ public final class Rehearsal {
 
   /** The answer to Introspect. */
   public IntrospectResponse introspect(IntrospectRequest request) {
-    return answered(
-        () -> introspections.answer(request, Runnable::run).toCompletableFuture().get());
+    return answered(() -> introspections.answer(request).toCompletableFuture().get());
   }
 
   /** A verb that is not declared is not answered, whatever it is sent. */
@@ -232,16 +173,17 @@ public final class Rehearsal {
    * A request with what those of all verbs and hooks have in common; one about the pod has no
    * nodes.
    */
-  private <B extends Message.Builder> B asked(
-      Kind verb, B request, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  private Message asked(
+      Kind verb, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     Optional<Terms> terms = terms(verb);
+    Message.Builder request = verb.request.newBuilderForType();
     var fields = request.getDescriptorForType();
     request.setField(fields.findFieldByNumber(Questions.CALL), call(terms));
     request.setField(fields.findFieldByNumber(Questions.POD), sent(terms, pod, nodes));
     if (verb != Kind.BEFORE_FILTER) {
       request.setField(fields.findFieldByNumber(Questions.NODES), sent(terms, nodes));
     }
-    return request;
+    return request.build();
   }
 
   private static Call call(Optional<Terms> terms) {

@@ -19,9 +19,6 @@ public final class Scale {
   /**
    * Scores from the least to the largest, both included. The gateway clamps scores outside this
    * range, and counts them.
-   *
-   * @param least the smallest score
-   * @param largest the largest score
    */
   public static Scale between(int least, int largest) {
     return new Scale(new Bounds(least, largest), Normalization.NONE, false);

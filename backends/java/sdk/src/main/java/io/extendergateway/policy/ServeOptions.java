@@ -57,20 +57,16 @@ public final class ServeOptions {
   }
 
   /**
-   * Where to listen.
-   *
-   * @param hostAndPort {@code HOST:PORT}, with brackets around an IPv6 address; port 0 takes a free
-   *     one
+   * Where to listen: {@code HOST:PORT}, with brackets around an IPv6 address; port 0 takes a free
+   * one.
    */
   public ServeOptions address(String hostAndPort) {
     return with(copy -> copy.address = hostAndPort);
   }
 
   /**
-   * Serves TLS. The files are read again when they change.
-   *
-   * @param certificate the certificate and its chain, PEM
-   * @param key the private key, PEM
+   * Serves TLS with this certificate with its chain and this private key, both PEM. The files are
+   * read again when they change.
    */
   public ServeOptions tls(Path certificate, Path key) {
     return with(
@@ -80,11 +76,7 @@ public final class ServeOptions {
         });
   }
 
-  /**
-   * Clients must present a certificate of this authority. Only with {@link #tls}.
-   *
-   * @param authority the certificates of the authority, PEM
-   */
+  /** Clients must present a certificate of this authority (PEM). Only with {@link #tls}. */
   public ServeOptions tlsClientCa(Path authority) {
     return with(copy -> copy.tlsClientCa = authority);
   }

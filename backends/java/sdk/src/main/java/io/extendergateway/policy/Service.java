@@ -3,19 +3,9 @@ package io.extendergateway.policy;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
-import io.extendergateway.policy.v1alpha1.PreemptRequest;
-import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.SyncNodesResponse;
 import io.grpc.KnownLength;
 import io.grpc.Metadata;
@@ -54,13 +44,10 @@ final class Service {
   private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect");
 
   private final Questions questions;
-  private final Answer answer;
-  private final Hooks hooks;
-  private final Introspections introspections;
+  private final Map<String, Verb> verbs;
   private final Tables tables;
   private final Trace.Tracer tracer;
   private final ScheduledExecutorService timers;
-  private final Waiters waiters;
   private final AtomicInteger inProgress = new AtomicInteger();
   private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
   private volatile boolean stopping;
@@ -76,13 +63,13 @@ final class Service {
       ScheduledExecutorService timers,
       Waiters waiters) {
     questions = new Questions(backend, tables);
-    answer = new Answer(backend, questions);
-    hooks = new Hooks(questions);
-    introspections = new Introspections(backend);
+    verbs =
+        verbs(
+            new Answer(backend, questions, waiters.binds),
+            new Introspections(backend, waiters.introspections));
     this.tables = tables;
     this.tracer = tracer;
     this.timers = timers;
-    this.waiters = waiters;
   }
 
   /** Answers an encoded request, at once or by a future. */
@@ -90,73 +77,39 @@ final class Service {
     Object answer(byte[] request, Trace trace) throws Exception;
   }
 
-  private interface Parser<Q> {
-    Q parse(byte[] message) throws InvalidProtocolBufferException;
-  }
-
-  /** Answers a request that is decoded. */
-  private interface Call<Q> {
-    Object answer(Q request, Trace trace) throws Exception;
-  }
-
-  /** Refuses calls of a verb that the policy does not declare, and decodes the others. */
-  private <Q> Map.Entry<String, Verb> verb(
-      Kind kind, Sizes.Shape shape, Parser<Q> parser, Call<Q> call) {
-    return Map.entry(
-        kind.method,
-        (message, trace) -> {
-          questions.admit(kind, message);
-          return call.answer(decode(message, shape, parser), trace);
-        });
-  }
-
-  ServerServiceDefinition policyService() {
-    Verb info =
+  /** All methods with one request and one answer. */
+  private Map<String, Verb> verbs(Answer answer, Introspections introspections) {
+    Map<String, Verb> verbs = new HashMap<>();
+    Message infoRequest = GetInfoRequest.getDefaultInstance();
+    verbs.put(
+        "GetInfo",
         (message, trace) ->
-            answer.info(decode(message, Sizes.Shape.GET_INFO, GetInfoRequest::parseFrom));
-    return define(
-        PolicyServiceGrpc.getServiceDescriptor(),
-        Map.ofEntries(
-            Map.entry("GetInfo", info),
-            verb(Kind.FILTER, Sizes.Shape.QUESTION, FilterRequest::parseFrom, answer::filter),
-            verb(Kind.SCORE, Sizes.Shape.QUESTION, ScoreRequest::parseFrom, answer::score),
-            verb(Kind.PREEMPT, Sizes.Shape.PREEMPT, PreemptRequest::parseFrom, answer::preempt),
-            verb(
-                Kind.BIND,
-                Sizes.Shape.BIND,
-                BindRequest::parseFrom,
-                (request, trace) -> answer.bind(request, trace, waiters.binds))));
-  }
-
-  ServerServiceDefinition hookService() {
-    return define(
-        HookServiceGrpc.getServiceDescriptor(),
-        Map.ofEntries(
-            verb(
-                Kind.BEFORE_FILTER,
-                Sizes.Shape.POD_QUESTION,
-                BeforeFilterRequest::parseFrom,
-                hooks::beforeFilter),
-            verb(
-                Kind.BEFORE_FILTER_NODES,
-                Sizes.Shape.QUESTION,
-                BeforeFilterNodesRequest::parseFrom,
-                hooks::beforeFilterNodes),
-            verb(
-                Kind.BEFORE_SCORE,
-                Sizes.Shape.QUESTION,
-                BeforeScoreRequest::parseFrom,
-                hooks::beforeScore)));
-  }
-
-  ServerServiceDefinition introspectionService() {
-    Verb introspect =
+            answer.info((GetInfoRequest) decode(message, Sizes.Shape.GET_INFO, infoRequest)));
+    Message showRequest = IntrospectRequest.getDefaultInstance();
+    verbs.put(
+        "Introspect",
         (message, trace) ->
             introspections.answer(
-                decode(message, Sizes.Shape.INTROSPECT, IntrospectRequest::parseFrom),
-                waiters.introspections);
+                (IntrospectRequest) decode(message, Sizes.Shape.INTROSPECT, showRequest)));
+    for (Kind kind : Kind.values()) {
+      verbs.put(
+          kind.method,
+          (message, trace) -> {
+            questions.admit(kind, message);
+            return answer.answer(kind, decode(message, kind.shape, kind.request), trace);
+          });
+    }
+    return verbs;
+  }
+
+  /** A service whose methods have one request and one answer. */
+  ServerServiceDefinition unary(ServiceDescriptor service) {
     return define(
-        IntrospectionServiceGrpc.getServiceDescriptor(), Map.of("Introspect", introspect));
+        service,
+        method -> {
+          Verb verb = verbs.get(method);
+          return (call, headers) -> new Unary(call, verb, headers);
+        });
   }
 
   ServerServiceDefinition tableService() {
@@ -180,10 +133,10 @@ final class Service {
     streams.forEach(Stream::stop);
   }
 
-  private static <Q> Q decode(byte[] message, Sizes.Shape shape, Parser<Q> parser) {
+  private static Message decode(byte[] message, Sizes.Shape shape, Message type) {
     Sizes.check(message, shape);
     try {
-      return parser.parse(message);
+      return type.getParserForType().parseFrom(message);
     } catch (InvalidProtocolBufferException broken) {
       throw Sizes.broken(broken);
     }
@@ -192,15 +145,6 @@ final class Service {
   /** What handles the calls of a method. */
   private interface Handlers {
     ServerCallHandler<byte[], Message> of(String method);
-  }
-
-  private ServerServiceDefinition define(ServiceDescriptor service, Map<String, Verb> verbs) {
-    return define(
-        service,
-        method -> {
-          Verb verb = verbs.get(method);
-          return (call, headers) -> new Unary(call, verb, headers);
-        });
   }
 
   private static ServerServiceDefinition define(ServiceDescriptor service, Handlers handlers) {

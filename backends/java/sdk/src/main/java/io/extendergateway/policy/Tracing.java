@@ -19,9 +19,7 @@ public final class Tracing {
 
   /**
    * The call's span as a W3C {@code traceparent}, for requests that the policy makes during the
-   * call.
-   *
-   * @return the header; empty if the call is not traced
+   * call; empty if the call is not traced.
    */
   public static Optional<String> traceparent() {
     return available ? Optional.ofNullable(OtelTracer.traceparent()) : Optional.empty();

@@ -4,11 +4,7 @@ package io.extendergateway.policy;
 public final class UsageException extends Exception {
   private static final long serialVersionUID = 1L;
 
-  /**
-   * With this sentence.
-   *
-   * @param sentence names the option and what is expected
-   */
+  /** With this sentence, which names the option and what is expected. */
   public UsageException(String sentence) {
     super(sentence);
   }

@@ -89,8 +89,6 @@ public final class Verb {
    * A call changes something outside (a reservation, a quota): the policy is called in turn, only
    * with the nodes that really remain, and only when kube-scheduler is deciding. Calls for any
    * other purpose are rejected before they reach the policy.
-   *
-   * @return the verb with side effects
    */
   public Verb sideEffects() {
     return new Verb(view, isWholeSet, true, isPure, wantsUsage, reads);

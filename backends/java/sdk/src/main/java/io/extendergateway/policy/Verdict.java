@@ -29,11 +29,10 @@ public final class Verdict {
   /**
    * The pod may not run there.
    *
-   * <p>The reason is for people: it appears in the pod's PodScheduled condition. It must depend on
-   * the verdict alone. A text that differs from one attempt to the next (a time, a free amount)
-   * makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
-   *
-   * @param reason a constant text
+   * <p>The reason, a constant text, is for people: it appears in the pod's PodScheduled condition.
+   * It must depend on the verdict alone. A text that differs from one attempt to the next (a time,
+   * a free amount) makes kube-scheduler retry the pod without end. An empty reason becomes
+   * "rejected".
    */
   public static Verdict reject(String reason) {
     return new Verdict(Objects.requireNonNull(reason, "reason"), "", false);
@@ -59,20 +58,12 @@ public final class Verdict {
     return reason == null ? this : new Verdict(reason, rule, true);
   }
 
-  /**
-   * Whether the pod may run there.
-   *
-   * @return false for a rejection
-   */
+  /** Whether the pod may run there. */
   public boolean isAccepted() {
     return reason == null;
   }
 
-  /**
-   * The reason of a rejection.
-   *
-   * @return the text; empty for an accepted node
-   */
+  /** The reason of a rejection; empty for an accepted node. */
   public String reason() {
     return reason == null ? "" : reason;
   }

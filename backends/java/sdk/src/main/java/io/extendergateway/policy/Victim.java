@@ -20,10 +20,8 @@ public final class Victim {
   }
 
   /**
-   * The pod.
-   *
-   * @return the pod; empty if only its UID is known: kube-scheduler sends no more with {@code
-   *     nodeCacheCapable: true}, and the gateway watches no pods, or has not seen this one yet
+   * The pod. Empty if only its UID is known: kube-scheduler sends no more with {@code
+   * nodeCacheCapable: true}, and the gateway watches no pods, or has not seen this one yet.
    */
   public Optional<Pod> pod() {
     boolean known = message.hasPod() && message.getPod().hasFacts();

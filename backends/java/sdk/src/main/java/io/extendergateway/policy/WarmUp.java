@@ -1,5 +1,7 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.Message;
+import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.NodeRef;
@@ -63,16 +65,17 @@ final class WarmUp {
     Tables tables = new Tables();
     Filling filling = new Filling(tables);
     Questions questions = new Questions(backend, tables);
-    Answer answer = new Answer(backend, questions);
+    Answer answer = new Answer(backend, questions, Runnable::run);
     byte[] inline = request(layout, false).toByteArray();
     byte[] named = request(layout, true).toByteArray();
     try {
       filling.apply(rows(layout).toByteArray());
       for (int round = 0; round < ROUNDS; round++) {
         for (byte[] message : new byte[][] {inline, named}) {
-          questions.admit(Declaration.Kind.FILTER, message);
-          Sizes.check(message, Sizes.Shape.QUESTION);
-          byte[] unused = answer.filter(FilterRequest.parseFrom(message), Trace.NONE).toByteArray();
+          questions.admit(Kind.FILTER, message);
+          Sizes.check(message, Kind.FILTER.shape);
+          Message request = FilterRequest.parseFrom(message);
+          byte[] unused = ((Message) answer.answer(Kind.FILTER, request, Trace.NONE)).toByteArray();
         }
       }
     } catch (Exception failure) {

@@ -4,15 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
 import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
 import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
 import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeAffinity;
@@ -175,28 +172,6 @@ class HookTest {
   }
 
   @Test
-  void theHandshakeListsTheHooksWithWhatTheyChange() {
-    GetInfoResponse info = served.client.getInfo(GetInfoRequest.getDefaultInstance());
-    assertEquals(
-        List.of(
-            "extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.HookService"),
-        List.copyOf(info.getServicesList()));
-    assertEquals(3, info.getVerbsCount());
-    VerbInfo filter = info.getVerbs(0);
-    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER, filter.getVerb());
-    assertEquals(NodeView.NODE_VIEW_UNSPECIFIED, filter.getNodeView());
-    assertEquals(Scope.SCOPE_NODE, filter.getScope());
-    assertEquals(List.of(1, 2, 3, 4, 5), List.copyOf(filter.getChangesValueList()));
-    VerbInfo nodes = info.getVerbs(1);
-    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES, nodes.getVerb());
-    assertEquals(NodeView.NODE_VIEW_FACTS, nodes.getNodeView());
-    assertEquals(List.of(6, 7, 8, 9), List.copyOf(nodes.getChangesValueList()));
-    VerbInfo score = info.getVerbs(2);
-    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE, score.getVerb());
-    assertEquals(List.of(1, 6), List.copyOf(score.getChangesValueList()));
-  }
-
-  @Test
   void aHookIsDeclaredAsAVerbIs() {
     Reads ofPod = new Reads();
     ofPod.podLabel("app");
@@ -338,38 +313,6 @@ class HookTest {
     response = beforeScore(aboutScores("a"));
     assertFalse(response.hasPod());
     assertEquals(0, response.getNodesCount());
-  }
-
-  @Test
-  void callsThatThePolicyCannotAnswerAreRefused() {
-    Call.Builder otherReads = Served.call().setReads(7);
-    Status.Code stale = Status.Code.FAILED_PRECONDITION;
-    refused(() -> beforeFilter(aboutPod().setCall(otherReads)), stale, "call.reads is 7");
-    refused(() -> beforeFilterNodes(aboutNodes("a").setCall(otherReads)), stale, "call.reads is 7");
-    refused(() -> beforeScore(aboutScores("a").setCall(otherReads)), stale, "call.reads is 7");
-    Call.Builder args = Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"));
-    refused(
-        () -> beforeFilter(aboutPod().setCall(args)),
-        Status.Code.INVALID_ARGUMENT,
-        "this policy takes no args");
-    policy.notReady = "no data yet";
-    Status.Code unavailable = Status.Code.UNAVAILABLE;
-    refused(() -> beforeFilter(aboutPod()), unavailable, "no data yet");
-    refused(() -> beforeFilterNodes(aboutNodes("a")), unavailable, "no data yet");
-    refused(() -> beforeScore(aboutScores("a")), unavailable, "no data yet");
-  }
-
-  @Test
-  void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
-    var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();
-    for (int at = 0; at < 500_000; at++) {
-      facts.addTolerations(Toleration.getDefaultInstance());
-    }
-    var pod = Served.pod().toBuilder().setFacts(facts).build();
-    Status.Code exhausted = Status.Code.RESOURCE_EXHAUSTED;
-    refused(() -> beforeFilter(aboutPod().setPod(pod)), exhausted, "would take more than");
-    refused(
-        () -> beforeFilterNodes(aboutNodes("a").setPod(pod)), exhausted, "would take more than");
   }
 
   @Test

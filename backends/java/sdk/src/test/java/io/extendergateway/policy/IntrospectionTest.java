@@ -1,16 +1,12 @@
 package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.testing.Testing;
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.IntrospectionPath;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Resources;
 import io.grpc.Status;
@@ -150,25 +146,6 @@ class IntrospectionTest {
 
   private void refused(IntrospectRequest.Builder request, Status.Code code, String text) {
     refused(served, request, code, text);
-  }
-
-  @Test
-  void theHandshakeAnnouncesThePathsAndTheService() throws ServeException {
-    GetInfoResponse info = served.client.getInfo(GetInfoRequest.getDefaultInstance());
-    assertTrue(info.getServicesList().contains("extender.policy.v1alpha1.IntrospectionService"));
-    assertEquals(11, info.getIntrospectionCount());
-    assertEquals(
-        IntrospectionPath.newBuilder()
-            .setPath(QUOTA)
-            .setDescription("The quota of a namespace")
-            .build(),
-        info.getIntrospection(1));
-    try (Served silent = Served.of(() -> Info.of("p", "1").filters(Verb.perNode()))) {
-      info = silent.client.getInfo(GetInfoRequest.getDefaultInstance());
-      assertFalse(info.getServicesList().contains(IntrospectionServiceGrpc.SERVICE_NAME));
-      assertEquals(0, info.getIntrospectionCount());
-      refused(silent, asked("/quotas"), Status.Code.NOT_FOUND, "this policy does not show");
-    }
   }
 
   @Test

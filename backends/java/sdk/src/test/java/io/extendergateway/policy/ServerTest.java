@@ -17,9 +17,6 @@ import io.grpc.health.v1.HealthCheckRequest;
 import io.grpc.health.v1.HealthCheckResponse;
 import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
 import io.grpc.health.v1.HealthGrpc;
-import io.grpc.reflection.v1.ServerReflectionGrpc;
-import io.grpc.reflection.v1.ServerReflectionRequest;
-import io.grpc.reflection.v1.ServerReflectionResponse;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
 import java.net.InetAddress;
@@ -68,34 +65,6 @@ class ServerTest {
         .setUid("u")
         .setNode("n")
         .build();
-  }
-
-  @Test
-  void reflectionIsServed() throws Exception {
-    try (Served served = Served.of(FILTERS)) {
-      BlockingQueue<ServerReflectionResponse> responses = new LinkedBlockingQueue<>();
-      StreamObserver<ServerReflectionRequest> requests =
-          ServerReflectionGrpc.newStub(served.channel)
-              .serverReflectionInfo(
-                  new StreamObserver<>() {
-                    @Override
-                    public void onNext(ServerReflectionResponse response) {
-                      responses.add(response);
-                    }
-
-                    @Override
-                    public void onError(Throwable error) {}
-
-                    @Override
-                    public void onCompleted() {}
-                  });
-      requests.onNext(
-          ServerReflectionRequest.newBuilder()
-              .setFileContainingSymbol(PolicyServiceGrpc.SERVICE_NAME)
-              .build());
-      ServerReflectionResponse response = responses.poll(20, TimeUnit.SECONDS);
-      assertTrue(response.getFileDescriptorResponse().getFileDescriptorProtoCount() > 0);
-    }
   }
 
   @Test

@@ -10,8 +10,6 @@ import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.Candidate;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.FilterResponse;
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.NodeRow;
 import io.extendergateway.policy.v1alpha1.PreemptRequest;
 import io.extendergateway.policy.v1alpha1.Purpose;
 import io.extendergateway.policy.v1alpha1.ScoreRequest;
@@ -180,44 +178,6 @@ class ServiceTest {
   }
 
   @Test
-  void requestsThatAreNotWholeAreRefusedWithTheField() {
-    Status.Code invalid = Status.Code.INVALID_ARGUMENT;
-    refused(Served.about("a").clearCall(), invalid, "call is missing");
-    refused(Served.about("a").clearPod(), invalid, "pod is missing");
-    refused(Served.about("a").clearNodes(), invalid, "nodes is missing");
-    refused(
-        Served.about("a").setCall(Served.call().clearPurpose()),
-        invalid,
-        "call.purpose is missing");
-    refused(
-        Served.about("a").setPod(Served.pod().toBuilder().clearFacts()),
-        invalid,
-        "pod.facts is missing");
-    refused(
-        Served.about("a").setNodes(Served.inline(Served.row("a")).toBuilder().setCount(2)),
-        invalid,
-        "nodes.count is 2 and there are 1 rows");
-    refused(Served.about(), invalid, "nodes.count is 0 and there are 0 rows");
-    refused(
-        Served.about()
-            .setNodes(Served.inline(Served.row("a"), NodeRow.newBuilder().setName("b").build())),
-        invalid,
-        "nodes.rows.rows[1].facts is missing");
-    refused(
-        Served.about().setNodes(Served.inline(NodeRow.getDefaultInstance())),
-        invalid,
-        "nodes.rows.rows has an empty entry");
-    refused(
-        Served.about("a").setCall(Served.call().setReads(7)),
-        Status.Code.FAILED_PRECONDITION,
-        "call.reads is 7, and this policy now declares reads with the id 0");
-    refused(
-        Served.about("a").setCall(Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"))),
-        invalid,
-        "this policy takes no args");
-  }
-
-  @Test
   void candidatesStayWithTheirVictims() {
     PreemptRequest.Builder request = preempt("all", "spare", "second");
     var kept = served.client.preempt(request.build()).getKeptList();
@@ -287,27 +247,6 @@ class ServiceTest {
     Status other = Served.failure(() -> served.client.bind(another.build()));
     assertEquals(
         "pod.facts.namespace is that of another pod than the one to bind", other.getDescription());
-  }
-
-  @Test
-  void aVerbThatIsNotDeclaredIsUnimplemented() throws ServeException {
-    Policy filters =
-        new Policy() {
-          @Override
-          public Info info() {
-            return Info.of("filters", "1").filters(Verb.perNode().sideEffects());
-          }
-        };
-    try (Served only = Served.of(filters)) {
-      Status status = Served.failure(() -> only.client.bind(bind("web")));
-      assertEquals(Status.Code.UNIMPLEMENTED, status.getCode());
-      assertEquals(
-          "this policy does not serve Bind; its GetInfo does not list it", status.getDescription());
-      status =
-          Served.failure(
-              () -> only.filter(Served.about("a").setCall(Served.call().setPurposeValue(77))));
-      assertEquals(Status.Code.FAILED_PRECONDITION, status.getCode());
-    }
   }
 
   @Test
@@ -438,25 +377,5 @@ class ServiceTest {
       only.client.bind(bind.setPod(Served.pod()).build());
     }
     assertEquals(List.of(0L, 7L, -1L, -1L, 8L), seen);
-  }
-
-  @Test
-  void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
-    FilterRequest.Builder request = Served.about("a");
-    var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();
-    for (int at = 0; at < 500_000; at++) {
-      facts.addTolerations(io.extendergateway.policy.v1alpha1.Toleration.getDefaultInstance());
-    }
-    request.setPod(Served.pod().toBuilder().setFacts(facts));
-    refused(request, Status.Code.RESOURCE_EXHAUSTED, "would take more than");
-  }
-
-  @Test
-  void theHandshakeListsTheVerbs() {
-    var info = served.client.getInfo(GetInfoRequest.getDefaultInstance());
-    assertEquals(4, info.getVerbsCount());
-    assertEquals(64 << 20, info.getMaxRequestBytes());
-    assertEquals(
-        List.of("extender.policy.v1alpha1.NodeTableService"), List.copyOf(info.getServicesList()));
   }
 }

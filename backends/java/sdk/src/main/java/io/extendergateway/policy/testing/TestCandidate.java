@@ -14,31 +14,19 @@ public final class TestCandidate {
     this.node = node;
   }
 
-  /**
-   * With a victim, after the others.
-   *
-   * @param uid its metadata.uid
-   */
+  /** With a victim of this UID, after the others. */
   public TestCandidate victim(String uid, TestPod pod) {
     candidate.addVictims(Victim.newBuilder().setUid(uid).setPod(pod.message()));
     return this;
   }
 
-  /**
-   * With a victim of which only the UID is known.
-   *
-   * @param uid its metadata.uid
-   */
+  /** With a victim of which only the UID is known. */
   public TestCandidate unknownVictim(String uid) {
     candidate.addVictims(Victim.newBuilder().setUid(uid));
     return this;
   }
 
-  /**
-   * With evictions that violate a PodDisruptionBudget.
-   *
-   * @param number how many
-   */
+  /** With this many evictions that violate a PodDisruptionBudget. */
   public TestCandidate pdbViolations(int number) {
     candidate.setPdbViolations(number);
     return this;

@@ -11,26 +11,19 @@ import io.extendergateway.policy.v1alpha1.Taint;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 
 /** A node to test a policy with. Each method changes it and returns it. */
 public final class TestNode {
   private final NodeRow.Builder row = NodeRow.newBuilder();
   private final List<Running> pods = new ArrayList<>();
 
-  /**
-   * A node without labels.
-   *
-   * @param name metadata.name
-   */
+  /** A node without labels. */
   public TestNode(String name) {
     row.setName(name).setFacts(NodeFacts.getDefaultInstance());
   }
 
-  /**
-   * A node with these facts.
-   *
-   * @param name metadata.name
-   */
+  /** A node with these facts. */
   public static TestNode of(String name, NodeFacts facts) {
     TestNode node = new TestNode(name);
     node.row.setFacts(facts);
@@ -39,49 +32,33 @@ public final class TestNode {
 
   /** With a label. */
   public TestNode label(String key, String value) {
-    facts().putLabels(key, value);
-    return this;
+    return with(facts -> facts.putLabels(key, value));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   public TestNode annotation(String key, String value) {
-    facts().putAnnotations(key, value);
-    return this;
+    return with(facts -> facts.putAnnotations(key, value));
   }
 
-  /**
-   * With a taint.
-   *
-   * @param effect "NoSchedule", "PreferNoSchedule" or "NoExecute"
-   */
+  /** With a taint of the effect "NoSchedule", "PreferNoSchedule" or "NoExecute". */
   public TestNode taint(String key, String value, String effect) {
-    facts().addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect));
-    return this;
+    return with(
+        facts -> facts.addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect)));
   }
 
   /** Cordoned. */
   public TestNode unschedulable() {
-    facts().setUnschedulable(true);
-    return this;
+    return with(facts -> facts.setUnschedulable(true));
   }
 
-  /**
-   * With a condition.
-   *
-   * @param type such as "Ready"
-   * @param status "True", "False" or "Unknown"
-   */
+  /** With a condition such as "Ready" of the status "True", "False" or "Unknown". */
   public TestNode condition(String type, String status) {
-    facts().putConditions(type, status);
-    return this;
+    return with(facts -> facts.putConditions(type, status));
   }
 
   /**
-   * With this status.allocatable. Sums of requests contain the extended resources that the node
-   * reports.
-   *
-   * @param milliCpu thousandths of a CPU
-   * @param memory bytes
+   * With this status.allocatable, in thousandths of a CPU and bytes. Sums of requests contain the
+   * extended resources that the node reports.
    */
   public TestNode allocatable(long milliCpu, long memory) {
     return allocatable(Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).build());
@@ -89,14 +66,12 @@ public final class TestNode {
 
   /** With this status.allocatable. */
   public TestNode allocatable(Resources amounts) {
-    facts().setAllocatable(amounts);
-    return this;
+    return with(facts -> facts.setAllocatable(amounts));
   }
 
   /** With this status.capacity. */
   public TestNode capacity(Resources amounts) {
-    facts().setCapacity(amounts);
-    return this;
+    return with(facts -> facts.setCapacity(amounts));
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */
@@ -109,9 +84,6 @@ public final class TestNode {
    * With this many pods like this one on it, besides those that are there already. A verb that
    * counts pods gets the counts that the gateway would send for a cluster of the nodes of the call;
    * the {@linkplain #usage usage} stays as it is.
-   *
-   * @param pod one of them
-   * @param number how many
    */
   public TestNode running(TestPod pod, int number) {
     pods.add(new Running(pod.message(), number, 0));
@@ -139,7 +111,8 @@ public final class TestNode {
     return new InCluster(row.build(), List.copyOf(pods));
   }
 
-  private NodeFacts.Builder facts() {
-    return row.getFactsBuilder();
+  private TestNode with(Consumer<NodeFacts.Builder> change) {
+    change.accept(row.getFactsBuilder());
+    return this;
   }
 }

@@ -11,18 +11,15 @@ import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.Toleration;
 import io.extendergateway.policy.v1alpha1.Volume;
 import java.nio.charset.StandardCharsets;
+import java.util.function.Consumer;
 
 /** A pod to test a policy with. Each method changes it and returns it. */
 public final class TestPod {
   private final Pod.Builder pod = Pod.newBuilder();
 
-  /**
-   * A pod without labels.
-   *
-   * @param namespace metadata.namespace
-   */
+  /** A pod without labels. */
   public TestPod(String namespace) {
-    facts().setNamespace(namespace);
+    pod.getFactsBuilder().setNamespace(namespace);
   }
 
   /** A pod with these facts. */
@@ -32,12 +29,7 @@ public final class TestPod {
     return pod;
   }
 
-  /**
-   * With a name and a UID. The gateway sends them to no pure verb.
-   *
-   * @param name metadata.name
-   * @param uid metadata.uid
-   */
+  /** With a name and a UID. The gateway sends them to no pure verb. */
   public TestPod identity(String name, String uid) {
     pod.setIdentity(PodIdentity.newBuilder().setName(name).setUid(uid));
     return this;
@@ -45,76 +37,49 @@ public final class TestPod {
 
   /** With a label. */
   public TestPod label(String key, String value) {
-    facts().putLabels(key, value);
-    return this;
+    return with(facts -> facts.putLabels(key, value));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   public TestPod annotation(String key, String value) {
-    facts().putAnnotations(key, value);
-    return this;
+    return with(facts -> facts.putAnnotations(key, value));
   }
 
-  /**
-   * With a toleration.
-   *
-   * @param key the key; "" for every key
-   * @param operator "Equal", "Exists" or ""
-   * @param effect the effect; "" for every effect
-   */
+  /** With a toleration. "" is every key, the operator Equal, every effect. */
   public TestPod toleration(String key, String operator, String value, String effect) {
-    facts()
-        .addTolerations(
-            Toleration.newBuilder()
-                .setKey(key)
-                .setOperator(operator)
-                .setValue(value)
-                .setEffect(effect));
-    return this;
+    return with(
+        facts ->
+            facts.addTolerations(
+                Toleration.newBuilder()
+                    .setKey(key)
+                    .setOperator(operator)
+                    .setValue(value)
+                    .setEffect(effect)));
   }
 
-  /**
-   * With a controller of this UID.
-   *
-   * @param uid the controller's metadata.uid
-   */
+  /** With a controller of this UID. */
   public TestPod owner(String uid) {
-    facts()
-        .setOwner(
-            OwnerReference.newBuilder()
-                .setApiVersion("apps/v1")
-                .setKind("ReplicaSet")
-                .setName("owner")
-                .setUid(uid));
-    return this;
+    return with(
+        facts ->
+            facts.setOwner(
+                OwnerReference.newBuilder()
+                    .setApiVersion("apps/v1")
+                    .setKind("ReplicaSet")
+                    .setName("owner")
+                    .setUid(uid)));
   }
 
-  /**
-   * With a priority.
-   *
-   * @param priority spec.priority
-   */
+  /** With this spec.priority. */
   public TestPod priority(int priority) {
-    facts().setPriority(priority);
-    return this;
+    return with(facts -> facts.setPriority(priority));
   }
 
-  /**
-   * With a priority class.
-   *
-   * @param name spec.priorityClassName
-   */
+  /** With this spec.priorityClassName. */
   public TestPod priorityClass(String name) {
-    facts().setPriorityClassName(name);
-    return this;
+    return with(facts -> facts.setPriorityClassName(name));
   }
 
-  /**
-   * With these requests.
-   *
-   * @param milliCpu thousandths of a CPU
-   * @param memory bytes
-   */
+  /** With these requests, in thousandths of a CPU and bytes. */
   public TestPod requests(long milliCpu, long memory) {
     return requests(
         Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).setPods(1).build());
@@ -122,47 +87,32 @@ public final class TestPod {
 
   /** With these requests. */
   public TestPod requests(Resources requests) {
-    facts().setRequests(requests);
-    return this;
+    return with(facts -> facts.setRequests(requests));
   }
 
   /** With these requests, as kube-scheduler's scores count them. */
   public TestPod nonzeroRequests(NonZero requests) {
-    facts().setNonzeroRequests(requests);
-    return this;
+    return with(facts -> facts.setNonzeroRequests(requests));
   }
 
   /** With an entry of spec.nodeSelector. */
   public TestPod nodeSelector(String key, String value) {
-    facts().putNodeSelector(key, value);
-    return this;
+    return with(facts -> facts.putNodeSelector(key, value));
   }
 
   /** With an affinity to nodes. */
   public TestPod nodeAffinity(NodeAffinity affinity) {
-    facts().setNodeAffinity(affinity);
-    return this;
+    return with(facts -> facts.setNodeAffinity(affinity));
   }
 
-  /**
-   * With a volume.
-   *
-   * @param name the volume's name
-   * @param claim the name of its claim; "" for none
-   */
+  /** With a volume of this name, and of this claim or "" for none. */
   public TestPod volume(String name, String claim) {
-    facts().addVolumes(Volume.newBuilder().setName(name).setClaim(claim));
-    return this;
+    return with(facts -> facts.addVolumes(Volume.newBuilder().setName(name).setClaim(claim)));
   }
 
-  /**
-   * With a scheduler.
-   *
-   * @param name spec.schedulerName
-   */
+  /** With this spec.schedulerName. */
   public TestPod schedulerName(String name) {
-    facts().setSchedulerName(name);
-    return this;
+    return with(facts -> facts.setSchedulerName(name));
   }
 
   /** With this JSON. */
@@ -176,7 +126,8 @@ public final class TestPod {
     return pod.build();
   }
 
-  private PodFacts.Builder facts() {
-    return pod.getFactsBuilder();
+  private TestPod with(Consumer<PodFacts.Builder> change) {
+    change.accept(pod.getFactsBuilder());
+    return this;
   }
 }

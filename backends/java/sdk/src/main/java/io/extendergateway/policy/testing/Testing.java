@@ -8,6 +8,7 @@ import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal;
 import io.extendergateway.policy.Rehearsal.InCluster;
+import io.extendergateway.policy.Source;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.BindResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
@@ -47,28 +48,15 @@ public final class Testing {
   /** A rejected node. */
   public record Rejected(String node, String reason) {}
 
-  /**
-   * A node that remains a candidate.
-   *
-   * @param evicted the UIDs of the pods that are evicted there
-   */
+  /** A node that remains a candidate. */
   public record Kept(String node, List<String> evicted) {}
 
   /** The policy's answer to the handshake. */
-  public static GetInfoResponse info(Policy policy) {
-    return info(Backend.of(policy));
+  public static GetInfoResponse info(Source policy) {
+    return Rehearsal.of(policy).info();
   }
 
-  /** The backend's answer to the handshake. */
-  public static GetInfoResponse info(Backend backend) {
-    return Rehearsal.of(backend).info();
-  }
-
-  /**
-   * The policy that {@link Backend#configured} builds from these args.
-   *
-   * @param args JSON
-   */
+  /** The policy that {@link Backend#configured} builds from these args. */
   public static Backend withArgs(Backend backend, String args) {
     return Rehearsal.withArgs(backend, args);
   }
@@ -82,15 +70,10 @@ public final class Testing {
   }
 
   /** The rejected nodes in the order given, each with its reason. */
-  public static List<Rejected> filter(Policy policy, TestPod pod, List<TestNode> nodes) {
-    return filter(Backend.of(policy), pod, nodes);
-  }
-
-  /** The same for a backend. */
-  public static List<Rejected> filter(Backend backend, TestPod pod, List<TestNode> nodes) {
+  public static List<Rejected> filter(Source policy, TestPod pod, List<TestNode> nodes) {
     String[] reasons = new String[nodes.size()];
     for (Rejection rejection :
-        Rehearsal.of(backend).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
+        Rehearsal.of(policy).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
       rejection.getPositionsList().forEach(position -> reasons[position] = rejection.getReason());
     }
     List<Rejected> rejected = new ArrayList<>();
@@ -103,28 +86,18 @@ public final class Testing {
   }
 
   /** The raw scores, one a node, in the order given. */
-  public static List<Integer> score(Policy policy, TestPod pod, List<TestNode> nodes) {
-    return score(Backend.of(policy), pod, nodes);
-  }
-
-  /** The same for a backend. */
-  public static List<Integer> score(Backend backend, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(backend).score(pod.message(), inCluster(nodes)).getScores().getValuesList();
+  public static List<Integer> score(Source policy, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(policy).score(pod.message(), inCluster(nodes)).getScores().getValuesList();
   }
 
   /** The candidates that stay, in the order given. */
-  public static List<Kept> preempt(Policy policy, TestPod pod, List<TestCandidate> candidates) {
-    return preempt(Backend.of(policy), pod, candidates);
-  }
-
-  /** The same for a backend. */
-  public static List<Kept> preempt(Backend backend, TestPod pod, List<TestCandidate> candidates) {
+  public static List<Kept> preempt(Source policy, TestPod pod, List<TestCandidate> candidates) {
     List<InCluster> nodes =
         candidates.stream().map(candidate -> candidate.node().inCluster()).toList();
     var messages = candidates.stream().map(TestCandidate::message).toList();
     List<Kept> stay = new ArrayList<>();
     for (KeptCandidate kept :
-        Rehearsal.of(backend).preempt(pod.message(), nodes, messages).getKeptList()) {
+        Rehearsal.of(policy).preempt(pod.message(), nodes, messages).getKeptList()) {
       TestCandidate candidate = candidates.get(kept.getPosition());
       stay.add(new Kept(candidate.node().name(), candidate.uids(kept.getVictimsList())));
     }
@@ -135,16 +108,11 @@ public final class Testing {
    * The result of binding the pod to this node. A pod without identity is named {@code pod} and has
    * UID {@code uid}.
    */
-  public static Bind bind(Policy policy, TestPod pod, String node) {
-    return bind(Backend.of(policy), pod, node);
-  }
-
-  /** The same for a backend. */
-  public static Bind bind(Backend backend, TestPod pod, String node) {
+  public static Bind bind(Source policy, TestPod pod, String node) {
     var message = pod.message();
     boolean named = message.hasIdentity();
     BindResponse response =
-        Rehearsal.of(backend)
+        Rehearsal.of(policy)
             .bind(
                 BindRequest.newBuilder()
                     .setNamespace(message.getFacts().getNamespace())
@@ -161,13 +129,8 @@ public final class Testing {
   }
 
   /** What the policy changes about the pod before nodes are filtered. */
-  public static PodChange beforeFilter(Policy policy, TestPod pod) {
-    return beforeFilter(Backend.of(policy), pod);
-  }
-
-  /** The same for a backend. */
-  public static PodChange beforeFilter(Backend backend, TestPod pod) {
-    return Rehearsal.of(backend).beforeFilter(pod.message());
+  public static PodChange beforeFilter(Source policy, TestPod pod) {
+    return Rehearsal.of(policy).beforeFilter(pod.message());
   }
 
   /**
@@ -175,41 +138,22 @@ public final class Testing {
    * given.
    */
   public static List<NodeChange> beforeFilterNodes(
-      Policy policy, TestPod pod, List<TestNode> nodes) {
-    return beforeFilterNodes(Backend.of(policy), pod, nodes);
-  }
-
-  /** The same for a backend. */
-  public static List<NodeChange> beforeFilterNodes(
-      Backend backend, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(backend).beforeFilterNodes(pod.message(), inCluster(nodes));
+      Source policy, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(policy).beforeFilterNodes(pod.message(), inCluster(nodes));
   }
 
   /** What the policy changes about the pod and nodes before they are scored. */
-  public static Changes beforeScore(Policy policy, TestPod pod, List<TestNode> nodes) {
-    return beforeScore(Backend.of(policy), pod, nodes);
-  }
-
-  /** The same for a backend. */
-  public static Changes beforeScore(Backend backend, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(backend).beforeScore(pod.message(), inCluster(nodes));
+  public static Changes beforeScore(Source policy, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(policy).beforeScore(pod.message(), inCluster(nodes));
   }
 
   /**
    * What a path of the policy shows.
    *
    * @param path the path as it is declared, such as {@code /quotas/:namespace}
-   * @param parameters the values of its parameters by their names
-   * @param query the query of the URL
    */
   public static String introspect(
-      Policy policy, String path, Map<String, String> parameters, Map<String, String> query) {
-    return introspect(Backend.of(policy), path, parameters, query);
-  }
-
-  /** The same for a backend. */
-  public static String introspect(
-      Backend backend, String path, Map<String, String> parameters, Map<String, String> query) {
+      Source policy, String path, Map<String, String> parameters, Map<String, String> query) {
     IntrospectRequest request =
         IntrospectRequest.newBuilder()
             .setBackend("rehearsal")
@@ -217,7 +161,7 @@ public final class Testing {
             .putAllParameters(parameters)
             .putAllQuery(query)
             .build();
-    return Rehearsal.of(backend).introspect(request).getJson().toStringUtf8();
+    return Rehearsal.of(policy).introspect(request).getJson().toStringUtf8();
   }
 
   private static List<InCluster> inCluster(List<TestNode> nodes) {

@@ -1,0 +1,41 @@
+//! What a policy declares, is asked and answers, and how the policy API encodes it: without gRPC and without a runtime.
+//!
+//! `extender-policy-sdk` serves a [`Policy`] and re-exports what its author needs; the modules are for that crate alone and
+//! change with it.
+
+mod args;
+mod bind;
+mod candidate;
+mod change;
+pub mod info;
+mod introspect;
+pub mod node;
+pub mod pod;
+mod policy;
+pub mod reads;
+#[doc(hidden)]
+pub mod request;
+#[doc(hidden)]
+pub mod size;
+mod verdict;
+#[doc(hidden)]
+pub mod wire;
+
+pub use extender_policy_api::v1alpha1::{
+    HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
+    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
+};
+
+pub use self::{
+    args::{Args, ArgsError},
+    bind::{Bind, BindAsk, BindFailed, BoxFuture},
+    candidate::{Candidate, Eviction, Victim},
+    change::{Change, NodeChange, PodChange},
+    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError, hook::Hook},
+    introspect::{Introspect, IntrospectError},
+    node::{Node, Nodes, PodCount, PodsLike},
+    pod::{Domains, Pod},
+    policy::Policy,
+    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},
+    verdict::{CannotAnswer, NotReady, Preemption, Reason, Refusal, Unanswered, Verdict},
+};

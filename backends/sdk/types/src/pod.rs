@@ -1,0 +1,374 @@
+//! The pod of a call as a policy sees it: a borrowed view over the request. [`domains`] are the pods in the cluster
+//! that are like it.
+
+mod domains;
+
+use std::collections::BTreeMap;
+
+use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1alpha1::{
+    NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
+};
+
+pub use self::domains::Domains;
+use crate::{
+    PodKey, PodPart, PodPrefix, TopologyKey,
+    reads::{
+        Map,
+        access::Access,
+        keys::Place,
+        layout::SentFields,
+        values::{self, Mismatch, TopologyMismatch},
+    },
+};
+
+/// The requests of a pod without requests.
+static NOTHING: Resources =
+    Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
+
+/// The same with defaults for containers that request nothing.
+static NOTHING_BY_DEFAULT: NonZero = NonZero { milli_cpu: 0, memory: 0 };
+
+/// The pod to be placed, or one that would be evicted.
+///
+/// # Panics
+///
+/// In a verb with [`Verb::reads`](crate::Verb::reads), all methods that read something else than what is declared, as
+/// [`Reads`](crate::Reads) explains.
+#[derive(Clone, Copy, Debug)]
+pub struct Pod<'a> {
+    message: &'a api::Pod,
+    facts: &'a api::PodFacts,
+    access: Access<'a>,
+    snapshot: u64,
+}
+
+/// Checks that a pod has a value for each declared key. One without facts has none.
+#[doc(hidden)]
+pub fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch> {
+    let Some(facts) = &pod.facts else { return Ok(()) };
+    let counts = fields.counts();
+    values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
+    values::check_annotations(facts.annotation_values.len(), facts.absent_annotations.iter().copied(), counts)
+}
+
+/// Checks the counts by topology of the pod to be placed; victims have none.
+#[doc(hidden)]
+pub fn check_counts(pod: &api::Pod, fields: &SentFields) -> Result<(), TopologyMismatch> {
+    values::check_topologies(&pod.topology_counts, fields.topologies())
+}
+
+impl<'a> Pod<'a> {
+    /// A view of a pod of the contract with everything in it; `None` when it has no facts, which every request must
+    /// hold.
+    pub fn new(pod: &'a api::Pod) -> Option<Self> {
+        Self::with_access(pod, Access::EVERYTHING)
+    }
+
+    /// A view of what may be read of a [checked](check) pod.
+    #[doc(hidden)]
+    pub fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
+        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, snapshot: 0 })
+    }
+
+    /// The same pod in a call about this state of the cluster.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at(self, snapshot: u64) -> Self {
+        Self { snapshot, ..self }
+    }
+
+    /// The value of a declared label or annotation; `None` when the pod does not have it.
+    #[track_caller]
+    pub fn get(&self, key: &PodKey) -> Option<&'a str> {
+        let PodKey(key) = key;
+        self.value(key.map, &key.text, self.access.key(key))
+    }
+
+    /// The labels or annotations with a declared prefix, by key.
+    #[track_caller]
+    pub fn entries<'p>(
+        &self,
+        prefix: &'p PodPrefix,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'p> {
+        let PodPrefix(prefix) = prefix;
+        self.access.prefix(prefix);
+        let entries = self.map(prefix.map).iter().map(|(key, value)| (&**key, &**value));
+        entries.filter(|(key, _)| key.starts_with(&*prefix.text))
+    }
+
+    /// metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it.
+    #[track_caller]
+    pub fn name(&self) -> Option<&'a str> {
+        self.access.part(PodPart::Identity);
+        given(&self.message.identity.as_ref()?.name)
+    }
+
+    /// metadata.uid; `None` under the same conditions as [`name`](Self::name).
+    #[track_caller]
+    pub fn uid(&self) -> Option<&'a str> {
+        self.access.part(PodPart::Identity);
+        given(&self.message.identity.as_ref()?.uid)
+    }
+
+    /// metadata.namespace.
+    #[track_caller]
+    pub fn namespace(&self) -> &'a str {
+        self.access.part(PodPart::Namespace);
+        &self.facts.namespace
+    }
+
+    /// The value of a label; `None` when the pod does not have it.
+    #[track_caller]
+    pub fn label(&self, key: &str) -> Option<&'a str> {
+        self.value(Map::Labels, key, self.access.text(Map::Labels, key))
+    }
+
+    /// All labels, by key. A declaration has the prefix "" for them.
+    #[track_caller]
+    pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.access.entries(Map::Labels, "");
+        self.facts.labels.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
+    /// [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    #[track_caller]
+    pub fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.value(Map::Annotations, key, self.access.text(Map::Annotations, key))
+    }
+
+    /// The owner that is the controller, such as a `ReplicaSet`; `None` for a pod without one.
+    #[track_caller]
+    pub fn owner(&self) -> Option<&'a OwnerReference> {
+        self.access.part(PodPart::Owner);
+        self.facts.owner.as_ref()
+    }
+
+    /// spec.priority; 0 if not set, as in kube-scheduler.
+    #[track_caller]
+    pub fn priority(&self) -> i32 {
+        self.access.part(PodPart::Priority);
+        self.facts.priority
+    }
+
+    /// spec.priorityClassName; `None` if not set.
+    #[track_caller]
+    pub fn priority_class(&self) -> Option<&'a str> {
+        self.access.part(PodPart::PriorityClass);
+        given(&self.facts.priority_class_name)
+    }
+
+    /// What the pod needs from a node, as kube-scheduler counts it, in its units: thousandths of a CPU,
+    /// bytes, whole values.
+    #[track_caller]
+    pub fn requests(&self) -> &'a Resources {
+        self.access.part(PodPart::Requests);
+        self.facts.requests.as_ref().unwrap_or(&NOTHING)
+    }
+
+    /// CPU and memory as kube-scheduler's scores count them: [`requests`](Self::requests), but a container that
+    /// requests none counts with 100 thousandths of a CPU, and 200 MiB.
+    #[track_caller]
+    pub fn nonzero_requests(&self) -> &'a NonZero {
+        self.access.part(PodPart::NonzeroRequests);
+        self.facts.nonzero_requests.as_ref().unwrap_or(&NOTHING_BY_DEFAULT)
+    }
+
+    /// spec.tolerations, in order.
+    #[track_caller]
+    pub fn tolerations(&self) -> &'a [Toleration] {
+        self.access.part(PodPart::Tolerations);
+        &self.facts.tolerations
+    }
+
+    /// Whether one of the pod's tolerations tolerates the taint. Mirrors `ToleratesTaint` of k8s.io/api/core/v1;
+    /// operators other than "Exists" and "Equal" tolerate nothing.
+    #[track_caller]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations().iter().any(|toleration| bears(toleration, taint))
+    }
+
+    /// The value of an entry of spec.nodeSelector.
+    #[track_caller]
+    pub fn node_selector(&self, key: &str) -> Option<&'a str> {
+        self.access.part(PodPart::NodeSelector);
+        self.facts.node_selector.get(key).map(String::as_str)
+    }
+
+    /// All entries of spec.nodeSelector, by key.
+    #[track_caller]
+    pub fn node_selectors(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.access.part(PodPart::NodeSelector);
+        self.facts.node_selector.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// spec.affinity.nodeAffinity, as written in the pod; `None` if the pod has none.
+    #[track_caller]
+    pub fn node_affinity(&self) -> Option<&'a NodeAffinity> {
+        self.access.part(PodPart::NodeAffinity);
+        self.facts.node_affinity.as_ref()
+    }
+
+    /// spec.volumes, in order, without the service account's volume.
+    #[track_caller]
+    pub fn volumes(&self) -> &'a [Volume] {
+        self.access.part(PodPart::Volumes);
+        &self.facts.volumes
+    }
+
+    /// Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure verbs do
+    /// not receive). A declaration has [`PodPart::Volumes`] and [`PodPart::Identity`] for them; a pure verb with a
+    /// declaration reads [`volumes`](Self::volumes).
+    #[track_caller]
+    pub fn claims(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.access.part(PodPart::Volumes);
+        self.access.part(PodPart::Identity);
+        let derived = self.message.identity.iter().flat_map(|identity| &identity.claims);
+        self.facts.volumes.iter().filter_map(|volume| given(&volume.claim)).chain(derived.map(String::as_str))
+    }
+
+    /// spec.schedulerName; `None` if not set.
+    #[track_caller]
+    pub fn scheduler_name(&self) -> Option<&'a str> {
+        self.access.part(PodPart::SchedulerName);
+        given(&self.facts.scheduler_name)
+    }
+
+    /// The pods in the cluster that are like this one: with the same owner, namespace, value of the label or priority
+    /// class, added up by topology, as the key declares. `None` if the pod lacks that: a pod without a controller has
+    /// no siblings. Only of the pod to be placed.
+    ///
+    /// Pods count from when they are bound until they have ended or are deleted; the pod of a call is none of them, and
+    /// neither are pods on nodes without the label. The counts lag behind like those of
+    /// [`Node::pods_like`](crate::Node::pods_like). For many nodes it is cheaper to call this once, in
+    /// [`Policy::filter_all`](crate::Policy::filter_all).
+    #[track_caller]
+    pub fn pods_like(&self, key: &TopologyKey) -> Option<Domains<'a>> {
+        let TopologyKey(topology) = key;
+        let counted = self.access.topology(topology);
+        let attribute = topology.by.of(self)?;
+        // A victim has no counts, and verbs with victims declare none.
+        let counts = self.message.topology_counts.get(counted.position)?;
+        Some(Domains::new(counted, attribute, counts))
+    }
+
+    /// The number of the state of nodes and pods that the call is about: two calls of one gateway with the same number
+    /// are about the same state, such as the filter and the score of a pod. For correlation, in logs for instance; an
+    /// answer must not depend on it. 0 if the gateway does not tell, and for
+    /// victims.
+    pub fn snapshot(&self) -> u64 {
+        self.snapshot
+    }
+
+    /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.
+    pub fn raw_json(&self) -> Option<&'a [u8]> {
+        Some(&*self.message.raw_json).filter(|raw| !raw.is_empty())
+    }
+
+    fn map(self, map: Map) -> &'a BTreeMap<String, String> {
+        match map {
+            Map::Labels => &self.facts.labels,
+            Map::Annotations => &self.facts.annotations,
+        }
+    }
+
+    fn value(self, map: Map, key: &str, place: Place) -> Option<&'a str> {
+        let position = match place {
+            Place::Entry => return self.map(map).get(key).map(String::as_str),
+            Place::Value(position) => position,
+        };
+        let (values, absent) = match map {
+            Map::Labels => (&self.facts.label_values, &self.facts.absent_labels),
+            Map::Annotations => (&self.facts.annotation_values, &self.facts.absent_annotations),
+        };
+        let value = values[position].as_str();
+        let is_absent =
+            || u32::try_from(position).is_ok_and(|position| absent.binary_search(&position).is_ok());
+        if value.is_empty() && is_absent() { None } else { Some(value) }
+    }
+}
+
+/// The contract writes an unset field as an empty string.
+fn given(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn bears(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
+    let key = toleration.key.is_empty() || toleration.key == taint.key;
+    let value = match toleration.operator.as_str() {
+        "" | "Equal" => toleration.value == taint.value,
+        "Exists" => true,
+        _ => false,
+    };
+    effect && key && value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        Toleration {
+            key: key.into(),
+            operator: operator.into(),
+            value: value.into(),
+            effect: effect.into(),
+            toleration_seconds: None,
+        }
+    }
+
+    #[test]
+    fn a_toleration_bears_a_taint_as_in_kubernetes() {
+        let taint = Taint { key: "gpu".into(), value: "a100".into(), effect: "NoSchedule".into() };
+        for (toleration, expected) in [
+            (toleration("gpu", "Equal", "a100", "NoSchedule"), true),
+            (toleration("gpu", "", "a100", ""), true),
+            (toleration("gpu", "Exists", "", "NoSchedule"), true),
+            (toleration("", "Exists", "", ""), true),
+            (toleration("gpu", "Equal", "h100", "NoSchedule"), false),
+            (toleration("gpu", "Exists", "", "NoExecute"), false),
+            (toleration("fpga", "Exists", "", ""), false),
+            (toleration("gpu", "Near", "a100", ""), false),
+        ] {
+            assert_eq!(bears(&toleration, &taint), expected, "{toleration:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_is_none() {
+        let pod = api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() };
+        let pod = Pod::new(&pod).unwrap();
+        assert_eq!((pod.name(), pod.uid(), pod.priority_class(), pod.raw_json()), (None, None, None, None));
+        assert_eq!((pod.claims().count(), pod.node_selectors().count()), (0, 0));
+        assert_eq!((pod.node_affinity(), pod.nonzero_requests()), (None, &NOTHING_BY_DEFAULT));
+    }
+
+    #[test]
+    fn what_is_given_is_handed_out() {
+        let facts = api::PodFacts {
+            node_selector: [("disk".to_owned(), "ssd".to_owned())].into(),
+            node_affinity: Some(NodeAffinity {
+                required: Some(api::NodeSelector::default()),
+                preferred: vec![],
+            }),
+            nonzero_requests: Some(NonZero { milli_cpu: 100, memory: 7 }),
+            ..api::PodFacts::default()
+        };
+        let pod = api::Pod { facts: Some(facts.clone()), ..api::Pod::default() };
+        let pod = Pod::new(&pod).unwrap();
+        assert_eq!(pod.node_affinity(), facts.node_affinity.as_ref());
+        assert_eq!((pod.nonzero_requests().milli_cpu, pod.nonzero_requests().memory), (100, 7));
+        assert_eq!(pod.node_selectors().collect::<Vec<_>>(), [("disk", "ssd")]);
+    }
+
+    #[test]
+    fn claims_are_those_of_the_volumes_and_those_of_the_name() {
+        let volume = |claim: &str| Volume { name: "v".into(), claim: claim.into() };
+        let facts = api::PodFacts { volumes: vec![volume("shared"), volume("")], ..api::PodFacts::default() };
+        let identity = api::PodIdentity { claims: vec!["disk-web-0".into()], ..api::PodIdentity::default() };
+        let pod = api::Pod { facts: Some(facts), identity: Some(identity), ..api::Pod::default() };
+        assert_eq!(Pod::new(&pod).unwrap().claims().collect::<Vec<_>>(), ["shared", "disk-web-0"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! What a policy author implements.
+
+use std::future::ready;
+
+use crate::{
+    Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node, NodeChange,
+    Nodes, NotReady, Pod, PodChange, Unanswered, Verdict,
+};
+
+/// A policy: which nodes a pod may not run on, and how good the others are for it.
+///
+/// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
+/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods besides [`introspect`](Self::introspect) are called from one thread at a time unless the
+/// runtime of `serve` has several, must not block (no other call is served meanwhile), and may
+/// panic: that call fails, the next one is answered.
+pub trait Policy: Send + Sync + 'static {
+    /// What this policy is, and which data it needs. Called once, before the first call; it must not change during
+    /// the lifetime of this value.
+    fn info(&self) -> Info;
+
+    /// May the pod run on this node? Called only if [`info`](Self::info) declares it with [`Info::filters`].
+    fn filter(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> Verdict {
+        Verdict::Accept
+    }
+
+    /// How good is this node for the pod? Called also for nodes that [`filter`](Self::filter) refuses, if both are
+    /// per node: scores then come in one round with the verdicts. Larger is better, unless the declared
+    /// [`Scale`](crate::Scale) is reversed. Called only if [`info`](Self::info) declares it with [`Info::scores`].
+    fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {
+        0
+    }
+
+    /// May these pods be evicted to make room for the pod on this node? Called only if [`info`](Self::info)
+    /// declares it with [`Info::preempts`]. kube-scheduler takes one of the nodes that all policies leave.
+    fn preempt(&self, _pod: &Pod<'_>, _candidate: &Candidate<'_>) -> Eviction {
+        Eviction::All
+    }
+
+    /// One verdict for each node, in their order. A policy overrides this if nodes depend on one another (then it
+    /// declares [`Verb::whole_set`](crate::Verb::whole_set)), or to compute something about the pod once for all
+    /// nodes.
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        nodes.iter().map(|node| self.filter(pod, &node)).collect()
+    }
+
+    /// One score for each node, in their order; overridden for the same reasons as
+    /// [`filter_all`](Self::filter_all).
+    fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
+        nodes.iter().map(|node| self.score(pod, &node)).collect()
+    }
+
+    /// One answer for each candidate, in their order; overridden for the same reasons as
+    /// [`filter_all`](Self::filter_all). This verb is called in turn, whatever it declares.
+    fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
+        candidates.iter().map(|candidate| self.preempt(pod, candidate)).collect()
+    }
+
+    /// What changes about the pod before it is filtered for. Called only if [`info`](Self::info) declares it with
+    /// [`Info::before_filter`].
+    fn before_filter(&self, _pod: &Pod<'_>) -> PodChange {
+        PodChange::none()
+    }
+
+    /// What changes about this node before the nodes are filtered. Called only if [`info`](Self::info) declares it with
+    /// [`Info::before_filter_nodes`].
+    fn before_filter_node(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> NodeChange {
+        NodeChange::none()
+    }
+
+    /// One change for each node, in their order; overridden for the same reasons as [`filter_all`](Self::filter_all),
+    /// then with [`Hook::whole_set`](crate::Hook::whole_set) if nodes depend on one another.
+    fn before_filter_nodes(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<NodeChange> {
+        nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect()
+    }
+
+    /// What changes about the pod and the nodes before these are scored: one change for each node, in their order; a hook
+    /// that declares no part of nodes may return no change of nodes at all. Called only if [`info`](Self::info) declares
+    /// it with [`Info::before_score`].
+    fn before_score(&self, _pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        (PodChange::none(), vec![NodeChange::none(); nodes.len()])
+    }
+
+    /// As [`before_filter`](Self::before_filter), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same
+    /// as for [`filter_later`](Self::filter_later) applies.
+    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, Unanswered>> {
+        Box::pin(async move { Ok(self.before_filter(&pod)) })
+    }
+
+    /// As [`before_filter_nodes`](Self::before_filter_nodes), for a hook that declares
+    /// [`Hook::waits`](crate::Hook::waits); the same as for [`filter_later`](Self::filter_later) applies.
+    fn before_filter_nodes_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<NodeChange>, Unanswered>> {
+        Box::pin(async move { Ok(self.before_filter_nodes(&pod, &nodes)) })
+    }
+
+    /// As [`before_score`](Self::before_score), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same as
+    /// for [`filter_later`](Self::filter_later) applies.
+    fn before_score_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<(PodChange, Vec<NodeChange>), Unanswered>> {
+        Box::pin(async move { Ok(self.before_score(&pod, &nodes)) })
+    }
+
+    /// As [`filter_all`](Self::filter_all), for a verb that declares [`Verb::waits`](crate::Verb::waits). An error fails the
+    /// call, and the failure policy that the operator chose decides: [`NotReady`] if the policy cannot decide now,
+    /// [`CannotAnswer`](crate::CannotAnswer) if it cannot about this pod.
+    ///
+    /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it waits.
+    fn filter_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
+        Box::pin(async move { Ok(self.filter_all(&pod, &nodes)) })
+    }
+
+    /// As [`score_all`](Self::score_all), for a verb that declares [`Verb::waits`](crate::Verb::waits); the same as
+    /// for [`filter_later`](Self::filter_later) applies.
+    fn score_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<i32>, Unanswered>> {
+        Box::pin(async move { Ok(self.score_all(&pod, &nodes)) })
+    }
+
+    /// As [`preempt_all`](Self::preempt_all), for a verb that declares [`Verb::waits`](crate::Verb::waits); the same
+    /// as for [`filter_later`](Self::filter_later) applies.
+    fn preempt_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        candidates: &'a [Candidate<'a>],
+    ) -> BoxFuture<'a, Result<Vec<Eviction>, Unanswered>> {
+        Box::pin(async move { Ok(self.preempt_all(&pod, candidates)) })
+    }
+
+    /// Binds the pod to the node, or declines. Called only if [`info`](Self::info) declares it with
+    /// [`Info::binds`], and only when kube-scheduler is binding. It may be called again for the same pod and node:
+    /// an existing binding is [`Bind::Bound`] again.
+    ///
+    /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it
+    /// waits.
+    fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
+        Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
+    }
+
+    /// What a path shows of the policy's state, as one JSON value of at most 4 MiB. Called only for paths that
+    /// [`info`](Self::info) declares with [`Info::shows`]; it must have no side effects.
+    ///
+    /// Called on a thread of its own, at the same time as other methods, so that no call waits for it. A lock that it
+    /// holds for long delays calls nevertheless: copy what is shown, and format it afterwards.
+    fn introspect(&self, _request: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+        Err(IntrospectError::NotImplemented)
+    }
+
+    /// Can the policy decide now? Called before each call. A policy whose data is missing or stale (its price list
+    /// is a day old) returns an error, and the failure policy that the operator chose decides.
+    fn ready(&self) -> Result<(), NotReady> {
+        Ok(())
+    }
+}

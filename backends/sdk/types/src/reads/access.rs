@@ -1,0 +1,161 @@
+//! Enforces a declaration where the policy reads. A read that is not declared panics: any value would look like that
+//! of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
+
+use std::panic::panic_any;
+
+use super::{
+    Part,
+    key::{Key, Map, Prefix},
+    keys::Place,
+    layout::SentFields,
+    pods::{PodsBy, SentCount},
+    topology::{SentTopology, Topology},
+};
+
+const REQUESTS: &str = "the sum of the requests of counted pods";
+
+/// What a policy may read of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    declared: Option<&'a SentFields>,
+}
+
+impl<'a> Access<'a> {
+    /// Without a declaration everything is sent, labels and annotations in maps.
+    pub const EVERYTHING: Self = Self { declared: None };
+
+    /// What is declared; everything if nothing is declared.
+    pub fn to(declared: Option<&'a SentFields>) -> Self {
+        Self { declared }
+    }
+
+    /// Where the value of a key is.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn key(self, key: &Key) -> Place {
+        match self.declared {
+            None => Place::Entry,
+            Some(fields) => match fields.places(key.map).of(key) {
+                Some(place) => place,
+                None => undeclared_key(fields, key.map, &key.text),
+            },
+        }
+    }
+
+    /// The same for a key that is given as a text.
+    #[track_caller]
+    pub(crate) fn text(self, map: Map, key: &str) -> Place {
+        match self.declared {
+            None => Place::Entry,
+            Some(fields) => match fields.places(map).find(key) {
+                Some(place) => place,
+                None => undeclared_key(fields, map, key),
+            },
+        }
+    }
+
+    /// Entries whose key begins with this are read.
+    #[track_caller]
+    pub(crate) fn prefix(self, prefix: &Prefix) {
+        self.entries(prefix.map, &prefix.text);
+    }
+
+    /// The same for a prefix that is given as a text.
+    #[track_caller]
+    pub(crate) fn entries(self, map: Map, prefix: &str) {
+        if let Some(fields) = self.declared.filter(|fields| !fields.places(map).covers(prefix)) {
+            let (object, name) = (fields.object, name(map));
+            undeclared(
+                &format!("{name}s of the {object} that begin with {prefix:?}"),
+                &format!("{object}_{name}s"),
+            );
+        }
+    }
+
+    /// Where the pods are counted by this.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn pods(self, by: &PodsBy) -> &'a SentCount {
+        match self.declared.and_then(|fields| fields.pods(by)) {
+            Some(sent) => sent,
+            None => undeclared_pods(self.declared, by),
+        }
+    }
+
+    /// Where the pods in the cluster are counted by this.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn topology(self, topology: &Topology) -> &'a SentTopology {
+        match self.declared.and_then(|fields| fields.topology(topology)) {
+            Some(sent) => sent,
+            None => undeclared_topology(self.declared, topology),
+        }
+    }
+
+    /// A part is read.
+    #[track_caller]
+    pub(crate) fn part<P: Part>(self, part: P) {
+        if let Some(fields) = self.declared.filter(|fields| !fields.parts.contains(part)) {
+            let object = fields.object;
+            undeclared(&format!("{part:?} of the {object}"), &format!("{object}({}::{part:?})", P::TYPE));
+        }
+    }
+}
+
+fn name(map: Map) -> &'static str {
+    match map {
+        Map::Labels => "label",
+        Map::Annotations => "annotation",
+    }
+}
+
+#[cold]
+#[track_caller]
+fn undeclared_key(fields: &SentFields, map: Map, key: &str) -> ! {
+    let (object, name) = (fields.object, name(map));
+    undeclared(&format!("{name} {key:?} of the {object}"), &format!("{object}_{name}"))
+}
+
+/// Without a declaration there are no counts.
+#[cold]
+#[track_caller]
+fn undeclared_pods(declared: Option<&SentFields>, by: &PodsBy) -> ! {
+    undeclared("a count of pods", &format!("pods_by({by}){}", and_reads(declared)))
+}
+
+#[cold]
+#[track_caller]
+fn undeclared_topology(declared: Option<&SentFields>, topology: &Topology) -> ! {
+    let right = format!("pods_by_topology({topology}){}", and_reads(declared));
+    undeclared("a count of pods by topology", &right)
+}
+
+fn and_reads(declared: Option<&SentFields>) -> &'static str {
+    if declared.is_none() { " and Verb::reads" } else { "" }
+}
+
+/// The requests of counted pods are read.
+#[cold]
+#[track_caller]
+pub(crate) fn undeclared_requests(by: &PodsBy) -> ! {
+    undeclared(REQUESTS, &format!("pods_and_requests_by({by})"))
+}
+
+/// The same of pods in the cluster.
+#[cold]
+#[track_caller]
+pub(crate) fn undeclared_topology_requests(topology: &Topology) -> ! {
+    undeclared(REQUESTS, &format!("pods_and_requests_by_topology({topology})"))
+}
+
+#[cold]
+#[track_caller]
+#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
+fn undeclared(what: &str, right: &str) -> ! {
+    panic_any(Undeclared(format!("{what} is read and not declared; declare it with Reads::{right}")))
+}
+
+/// What a read that is not declared panics with: the text is this crate's own, so it may reach the gateway, which the
+/// text of any other panic may not.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Undeclared(pub String);

@@ -1,0 +1,52 @@
+/** The verbs and hooks with a request about a pod, and how each is answered. */
+
+import {
+  type Answering,
+  answerQuestion,
+  type Context,
+  type Decision,
+  filtered,
+  preempted,
+  scored,
+} from '../answer.js';
+import type {
+  BeforeFilterNodesResponse,
+  BeforeFilterResponse,
+  BeforeScoreResponse,
+} from '../gen/extender/policy/v1alpha1/hooks.js';
+import type {
+  FilterResponse,
+  PreemptResponse,
+  Result,
+  ScoreResponse,
+} from '../gen/extender/policy/v1alpha1/policy.js';
+import type { QuestionVerb } from '../request.js';
+import { BEFORE_FILTER, PREEMPT, QUESTION } from '../size.js';
+import { beforeFilter, beforeFilterNodes, beforeScore } from './hooks.js';
+
+/** The responses, without their results. */
+interface Decisions {
+  readonly Filter: Decision<FilterResponse>;
+  readonly Score: Decision<ScoreResponse>;
+  readonly Preempt: Decision<PreemptResponse>;
+  readonly BeforeFilter: Decision<BeforeFilterResponse>;
+  readonly BeforeFilterNodes: Decision<BeforeFilterNodesResponse>;
+  readonly BeforeScore: Decision<BeforeScoreResponse>;
+}
+
+const VERBS: { readonly [Verb in QuestionVerb]: Answering<Decisions[Verb]> } = {
+  Filter: { shape: QUESTION, none: { rejections: [], scores: undefined }, decide: filtered },
+  Score: { shape: QUESTION, none: { scores: undefined }, decide: scored },
+  Preempt: { shape: PREEMPT, none: { kept: [] }, decide: preempted },
+  BeforeFilter: { shape: BEFORE_FILTER, none: { pod: undefined }, decide: beforeFilter },
+  BeforeFilterNodes: { shape: QUESTION, none: { nodes: [] }, decide: beforeFilterNodes },
+  BeforeScore: { shape: QUESTION, none: { pod: undefined, nodes: [] }, decide: beforeScore },
+};
+
+/** The answer to an encoded request of a verb or a hook. */
+export function answer<Verb extends QuestionVerb>(
+  verb: Verb,
+  context: Context,
+): Decisions[Verb] & { result: Result } {
+  return answerQuestion(verb, context, VERBS[verb]);
+}
