@@ -346,7 +346,7 @@ static: binaries
 
 # make test says -short: without other releases of Kubernetes, without new policies in languages whose first build is long, and
 # without the rounds of faults.
-GO_TEST = go test -count=1 -timeout 40m -v $(SHORT)
+GO_TEST = go test -count=1 -timeout $(if $(SHORT),40m,120m) -v $(SHORT)
 # The end-to-end tests that mostly wait: for a lease, a time to live, a backoff. They have a control plane of their own, so that
 # the waits of two control planes overlap.
 WAITING := Room|Reserv|Owner|Placeholder|Stranger|Lead|Expired|FitsNowhere|Freed|Requeue|Replica|Gang|Bind

@@ -66,8 +66,8 @@ fn the_chart_knows_each_policy_and_no_other() {
     // The lines of a command that is explained on several begin further to the right.
     let first_lines =
         commands.lines().map_while(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
-    let names = first_lines.filter_map(|line| line.split_whitespace().next());
-    let commands: BTreeSet<String> = names.filter(|name| *name != "help").map(str::to_owned).collect();
+    let first_words = first_lines.filter_map(|line| line.split_whitespace().next());
+    let commands: BTreeSet<String> = first_words.filter(|name| *name != "help").map(str::to_owned).collect();
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/chart");
     let schema = std::fs::read_to_string(format!("{chart}/values.schema.json")).unwrap();
     let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
@@ -76,7 +76,7 @@ fn the_chart_knows_each_policy_and_no_other() {
     let checks = std::fs::read_to_string(format!("{chart}/templates/_checks.tpl")).unwrap();
     let (_, served) = checks.split_once("$served := dict ").unwrap();
     let (served, _) = served.split_once(" -}}").unwrap();
-    let named = served.split(" (list ").filter_map(|before| before.rsplit('"').nth(1));
-    let named: BTreeSet<String> = named.take(commands.len()).map(str::to_owned).collect();
-    assert_eq!(commands, named, "`$served` in _checks.tpl");
+    let with_verbs = served.split(" (list ").filter_map(|before| before.rsplit('"').nth(1));
+    let with_verbs: BTreeSet<String> = with_verbs.take(commands.len()).map(str::to_owned).collect();
+    assert_eq!(commands, with_verbs, "`$served` in _checks.tpl");
 }

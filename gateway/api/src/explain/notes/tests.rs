@@ -103,7 +103,9 @@ fn a_node_that_was_not_offered() {
     case.cluster.cluster_nodes = None;
     only(&of(&case), "node-9 was not offered in this attempt (2 nodes were): ");
     case.cluster.node_exists = None;
-    assert!(of(&case)[0].ends_with("nor whether there is a node of this name; similar names: node-1, node-2."));
+    assert!(
+        of(&case)[0].ends_with("nor whether there is a node of this name; similar names: node-1, node-2.")
+    );
     case.cluster.node_exists = Some(false);
     only(&of(&case), "There is no node node-9 in the cluster; similar names: node-1, node-2.");
     case.target.node = Some("node-2".to_owned());
