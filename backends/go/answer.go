@@ -57,7 +57,9 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 	}
 	var scores *v1alpha1.Scores
 	err := s.answered(func() (err error) {
-		scores, err = q.scores()
+		if err = q.prepared.ready(); err == nil {
+			scores, err = q.scores()
+		}
 		return err
 	})
 	if err != nil {

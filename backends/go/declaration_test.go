@@ -52,6 +52,84 @@ func TestAllMistakesComeTogether(t *testing.T) {
 	}
 }
 
+func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
+	var reads Reads
+	reads.NodeLabel("zone")
+	nodeReads := &v1alpha1.Reads{Node: &v1alpha1.NodeReads{Labels: &v1alpha1.MapReads{Keys: []string{"zone"}}}}
+	p := Policy{
+		Name: "all", Version: "1", Revision: "r1", RejectedConfiguration: "line 7", RawPod: true, Annotations: []string{"acme.io/"},
+		Filter: &Filter{Node: node, Pure: true, Usage: true, Reads: &reads},
+		Score: &Score{
+			Node: scoreNode, Scope: WholeSet, SideEffects: true, View: ViewFactsAndRaw, Usage: true,
+			Scale: Between(-3, 7).Normalized(MinMax).Reversed(),
+		},
+		Preempt: &Preempt{
+			Node: func(Pod, Candidate) Eviction { return Eviction{} }, Scope: WholeSet, SideEffects: true, View: ViewName, Usage: true,
+		},
+		Bind:         &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }},
+		BeforeFilter: &BeforeFilter{Pod: func(Pod) *PodChange { return nil }, Pure: true, Changes: allOfPod},
+		BeforeFilterNodes: &BeforeFilterNodes{
+			Nodes: func(context.Context, Pod, Nodes) []*NodeChange { return nil }, Usage: true, Reads: &reads,
+			Changes: []ChangedPart{ChangedNodeTaints, ChangedNodeLabels, ChangedNodeTaints},
+		},
+		BeforeScore: &BeforeScore{
+			Node: func(Pod, Node) *NodeChange { return nil }, Pure: true, View: ViewName, Changes: []ChangedPart{ChangedNodeUsage},
+		},
+		Introspection: []Page{{Path: "/quotas/:namespace", Description: "A quota", Show: show}, {Path: "/all", Show: show}},
+	}
+	d, err := declare(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1alpha1.GetInfoResponse{
+		Name: "all", Version: "1", Revision: "r1", ApiVersion: "extender.policy.v1alpha1", RejectedConfiguration: "line 7",
+		Services: []string{
+			"extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.HookService", "extender.policy.v1alpha1.IntrospectionService",
+		},
+		PodRaw: true, AnnotationPrefixes: []string{"acme.io/"}, MaxRequestBytes: 64 << 20,
+		Introspection: []*v1alpha1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
+		Verbs: []*v1alpha1.VerbInfo{
+			{
+				Verb: v1alpha1.Verb_VERB_FILTER, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS, Scope: v1alpha1.Scope_SCOPE_NODE,
+				Pure: true, Usage: true, Reads: nodeReads,
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_SCORE, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW,
+				Scope: v1alpha1.Scope_SCOPE_WHOLE_SET, SideEffects: true, Usage: true, ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
+				Normalization: v1alpha1.Normalization_NORMALIZATION_MIN_MAX, Reversed: true,
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_PREEMPT, NodeView: v1alpha1.NodeView_NODE_VIEW_NAME, Scope: v1alpha1.Scope_SCOPE_WHOLE_SET,
+				SideEffects: true, Usage: true,
+			},
+			{Verb: v1alpha1.Verb_VERB_BIND},
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER, Scope: v1alpha1.Scope_SCOPE_NODE, Pure: true,
+				Changes: []v1alpha1.ChangedPart{1, 2, 3, 4, 5},
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS,
+				Scope: v1alpha1.Scope_SCOPE_WHOLE_SET, Usage: true, Reads: nodeReads,
+				Changes: []v1alpha1.ChangedPart{
+					v1alpha1.ChangedPart_CHANGED_PART_NODE_LABELS, v1alpha1.ChangedPart_CHANGED_PART_NODE_TAINTS,
+				},
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_SCORE, NodeView: v1alpha1.NodeView_NODE_VIEW_NAME, Scope: v1alpha1.Scope_SCOPE_NODE,
+				Pure: true, Changes: []v1alpha1.ChangedPart{v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE},
+			},
+		},
+	}
+	for _, verb := range d.response.GetVerbs() {
+		if verb.GetReads() != nil {
+			verb.Reads.Id = 0
+		}
+	}
+	if !proto.Equal(d.response, want) {
+		t.Errorf("%v; want %v", d.response, want)
+	}
+}
+
 func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
 	var nothing, name Reads
 	name.Node(NodeName)

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/policy/internal/limits"
@@ -63,20 +62,6 @@ func TestOfTwoEqualPagesTheFirstIsShown(t *testing.T) {
 	got, err := start(t, shows(of("first"), of("second"))).introspect(&v1alpha1.IntrospectRequest{Path: "/a"})
 	if err != nil || got != `"first"` {
 		t.Errorf("%s, %v", got, err)
-	}
-}
-
-func TestPagesAreAnnounced(t *testing.T) {
-	p := noArm()
-	p.Introspection = []Page{{Path: "/quotas/:namespace", Description: "A quota", Show: show}, {Path: "/all", Show: show}}
-	info, err := start(t, p).GetInfo(within(t), &v1alpha1.GetInfoRequest{})
-	want := &v1alpha1.GetInfoResponse{
-		Services:      []string{"extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.IntrospectionService"},
-		Introspection: []*v1alpha1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
-	}
-	got := &v1alpha1.GetInfoResponse{Services: info.GetServices(), Introspection: info.GetIntrospection()}
-	if err != nil || !proto.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
 	}
 }
 

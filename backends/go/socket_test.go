@@ -39,6 +39,35 @@ func TestAFilterListsTheRejectedNodes(t *testing.T) {
 	}
 }
 
+func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
+	s := start(t, naming())
+	// Each empty entry takes two bytes, and a struct.
+	pod, row := podMessage(), labeled("a", nil)
+	for range 1 << 17 {
+		pod.Facts.Tolerations = append(pod.Facts.Tolerations, &v1alpha1.Toleration{})
+		row.Facts.Taints = append(row.Facts.Taints, &v1alpha1.Taint{})
+	}
+	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	for method, request := range map[string]proto.Message{
+		v1alpha1.PolicyService_Filter_FullMethodName: &v1alpha1.FilterRequest{Nodes: inline(row)},
+		v1alpha1.PolicyService_Score_FullMethodName:  &v1alpha1.ScoreRequest{Nodes: table.named(0, []uint32{0}, row)},
+		v1alpha1.PolicyService_Preempt_FullMethodName: &v1alpha1.PreemptRequest{
+			Candidates: []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Pod: pod}}}},
+		},
+		v1alpha1.PolicyService_Bind_FullMethodName:            &v1alpha1.BindRequest{Pod: pod},
+		v1alpha1.HookService_BeforeFilter_FullMethodName:      &v1alpha1.BeforeFilterRequest{Pod: pod},
+		v1alpha1.HookService_BeforeFilterNodes_FullMethodName: &v1alpha1.BeforeFilterNodesRequest{Nodes: inline(row)},
+		v1alpha1.HookService_BeforeScore_FullMethodName:       &v1alpha1.BeforeScoreRequest{Pod: pod},
+	} {
+		t.Run(method, func(t *testing.T) {
+			err := s.Invoke(within(t), method, request, &v1alpha1.FilterResponse{})
+			expect(t, err, codes.ResourceExhausted, "would take too much memory")
+		})
+	}
+	err := table.exchange(&v1alpha1.SyncNodesRequest{Upserts: []*v1alpha1.TableEntry{{Id: 1, Row: row}}})
+	expect(t, err, codes.ResourceExhausted, "would take too much memory")
+}
+
 func TestSideEffectsAreForDecisionsOnly(t *testing.T) {
 	p := noArm()
 	p.Filter.Pure, p.Filter.SideEffects = false, true
@@ -150,7 +179,7 @@ func TestScoresComeWithTheVerdictsIfBothVerbsAllow(t *testing.T) {
 		"other reads":     {both(func(p *Policy) { p.Score.Reads = &reads }), nil},
 		"a score panics":  {both(func(p *Policy) { p.Score.Node = func(Pod, Node) int64 { panic("no") } }), nil},
 		"no scores":       {both(func(p *Policy) { p.Score = nil }), nil},
-		"not ready later": {both(func(p *Policy) {}), []int32{1, 2}},
+		"not ready later": {both(func(p *Policy) { p.Ready = readyOnce() }), nil},
 	} {
 		s := start(t, want.policy)
 		response, err := s.Filter(within(t), &v1alpha1.FilterRequest{
@@ -160,6 +189,18 @@ func TestScoresComeWithTheVerdictsIfBothVerbsAllow(t *testing.T) {
 		if err != nil || !slices.Equal(response.GetScores().GetValues(), want.scores) || len(response.GetRejections()) != 1 {
 			t.Errorf("%s: %v, %v", name, response, err)
 		}
+	}
+}
+
+// readyOnce is a policy's Ready that fails from the second time on.
+func readyOnce() func() error {
+	asked := false
+	return func() error {
+		if asked {
+			return errors.New("the price list has just become too old")
+		}
+		asked = true
+		return nil
 	}
 }
 

@@ -110,14 +110,26 @@ func TestATableEndsWhenItsClientIsGone(t *testing.T) {
 	s := start(t, naming())
 	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
 	table.upsert(1, labeled("a", nil))
+	table.upsert(2, labeled("b", nil))
+	update := &v1alpha1.SyncNodesRequest{
+		Upserts: []*v1alpha1.TableEntry{{Id: 1, Row: labeled("longer", nil)}}, Removed: []uint32{2, 2, 99},
+	}
+	if err := table.exchange(update); err != nil {
+		t.Fatal(err)
+	}
+	tables := s.bound.service.tables
+	held := tables.find(table.name)
+	if held.bytes != held.rows[1].bytes || held.bytes != tables.used.Load() || len(held.rows) != 1 {
+		t.Errorf("%d bytes are counted for %v", held.bytes, held.rows)
+	}
 	table.end()
 	for range 200 {
-		if s.bound.service.tables.find(table.name) == nil {
+		if tables.find(table.name) == nil && tables.used.Load() == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("the table is still there")
+	t.Errorf("the table is still there, or its bytes: %d", tables.used.Load())
 }
 
 func TestTablesAreLimited(t *testing.T) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from extender_policy import ChangedPart, Hook, Info, Node, Nodes, NotReady, Pod, Policy
+from extender_policy import ChangedPart, Hook, Info, Node, Nodes, Pod, Policy
 
 POD_PARTS = tuple(part for part in ChangedPart if part < ChangedPart.NODE_LABELS)
 NODE_PARTS = tuple(part for part in ChangedPart if part >= ChangedPart.NODE_LABELS)
@@ -26,17 +26,11 @@ class Changing(Policy):
         of_pod: Any = None,
         of_node: Callable[[Node], Any] = lambda node: None,
         info: Info | None = None,
-        ready: str = "",
     ) -> None:
-        self._of_pod, self._of_node = of_pod, of_node
-        self._info, self._ready = info or everything(), ready
+        self._of_pod, self._of_node, self._info = of_pod, of_node, info or everything()
 
     def info(self) -> Info:
         return self._info
-
-    def ready(self) -> None:
-        if self._ready:
-            raise NotReady(self._ready)
 
     def before_filter(self, pod: Pod) -> Any:
         return self._of_pod

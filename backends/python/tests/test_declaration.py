@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -83,6 +84,43 @@ def test_what_no_gateway_can_reject_is_named() -> None:
     assert raised.value.mistakes[1] == (
         'the path "/a" has no function; give Info.shows one that returns what the path shows'
     )
+
+
+@pytest.mark.parametrize(
+    ("declare", "given", "expected"),
+    [
+        (
+            Info.filters,
+            Hook.per_node(),
+            "Info.filters takes a Verb, such as Verb.per_node(); it was given a value of type",
+        ),
+        (
+            Info.preempts,
+            Hook.per_node(),
+            "Info.preempts takes a Verb, such as Verb.per_node(); it was given a value of",
+        ),
+        (Info.binds, Verb.per_node(), "Info.binds takes a Reads, or nothing; it was given a value of type Verb"),
+        (Info.before_filter, Verb.per_node(), "Info.before_filter takes a Hook, such as Hook.of_pod(); it was given a"),
+        (
+            Info.before_filter_nodes,
+            Verb.per_node(),
+            "Info.before_filter_nodes takes a Hook, such as Hook.per_node(); it was given a value of type Verb",
+        ),
+        (Info.before_score, "hook", "Info.before_score takes a Hook, such as Hook.per_node(); it was given a value of"),
+    ],
+)
+def test_a_hook_is_no_verb(declare: Callable[[Info, Any], Info], given: Any, expected: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        declare(Info("p", "1"), given)
+    assert expected in str(raised.value)
+
+
+def test_scores_take_a_verb_and_a_scale() -> None:
+    unfit: Any = Hook.per_node()
+    with pytest.raises(DeclarationError, match=r"Info.scores takes a Verb, such as Verb.per_node\(\)"):
+        Info("p", "1").scores(unfit, Scale.unbounded())
+    with pytest.raises(DeclarationError, match=r"Info.scores takes also a Scale, such as Scale.unbounded\(\)"):
+        Info("p", "1").scores(Verb.per_node(), unfit)
 
 
 class Nothing(Policy):
@@ -218,6 +256,19 @@ def test_hooks_are_declared_like_verbs() -> None:
         info_pb2.SCOPE_NODE,
     )
     assert list(score.changes) == [info_pb2.CHANGED_PART_NODE_LABELS]
+
+
+def test_verbs_come_in_the_order_of_their_numbers_and_a_declaration_is_a_key() -> None:
+    hooks = Info("p", "1").before_filter(POD_LABELS)
+    one = hooks.binds().scores(Verb.per_node(), Scale.unbounded()).filters(Verb.per_node())
+    two = hooks.filters(Verb.per_node()).scores(Verb.per_node(), Scale.unbounded()).binds()
+    assert [verb.verb for verb in Declaration(one).response.verbs] == [
+        info_pb2.VERB_FILTER,
+        info_pb2.VERB_SCORE,
+        info_pb2.VERB_BIND,
+        info_pb2.VERB_BEFORE_FILTER,
+    ]
+    assert {one: "the same"}[two] == "the same"
 
 
 def test_without_hooks_their_service_is_not_listed() -> None:

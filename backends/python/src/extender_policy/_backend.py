@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from grpc import StatusCode
 
 from ._api.v1alpha1 import policy_pb2
-from ._declaration import DECLARED_WITH, Declaration, Terms
+from ._declaration import Declaration, Terms
 from ._errors import CallError, failed, invalid
 from ._written import unwritten
 from .args import Args
 from .errors import ArgsError, DeclarationError
-from .info import Info
+from .info import DECLARED_WITH, Info
 from .policy import METHODS, Policy
 
 LOG = logging.getLogger("extender_policy")

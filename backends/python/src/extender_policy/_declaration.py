@@ -49,17 +49,6 @@ VERBS = {
 }
 """By the names of the services' methods."""
 
-DECLARED_WITH = {
-    "Filter": "Info.filters",
-    "Score": "Info.scores",
-    "Preempt": "Info.preempts",
-    "Bind": "Info.binds",
-    "BeforeFilter": "Info.before_filter",
-    "BeforeFilterNodes": "Info.before_filter_nodes",
-    "BeforeScore": "Info.before_score",
-}
-"""What declares them, by the same names."""
-
 
 class Terms:
     """What a verb's declaration means for a call."""
@@ -115,8 +104,9 @@ class Declaration:
         mistakes = [*_mistakes(info), *others]
         if mistakes:
             raise DeclarationError(mistakes)
-        self.terms = {name: Terms(hook.verb, hook.changed) for name, hook in info.served.items()}
-        """By the names of the services' methods."""
+        served = sorted(info.served.items(), key=lambda item: VERBS[item[0]])
+        self.terms = {name: Terms(hook.verb, hook.changed) for name, hook in served}
+        """By the names of the services' methods, in the order of the verbs' numbers."""
         self.response = _response(info, self.terms)
         self.shown = {entry.path: entry for entry in reversed(info.shown)}
         """By the paths; the first of two equal ones."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from ._declaration import DECLARED_WITH
-from .info import Info
+from .info import DECLARED_WITH, Info
 from .policy import Policy
 
 _METHODS = {

@@ -119,8 +119,7 @@ class PodChange(_Change[hooks_pb2.PodChange]):
 
         PodChange("apps need more").set_label("size", "large").add_requests(milli_cpu=500)
 
-    What is removed is removed before something is added. At most 64 entries in all; no key may be empty or longer than
-    317 bytes, no value longer than 256.
+    What is removed is removed before something is added. The limits of the policy API apply; no key may be empty.
     """
 
     __slots__ = ()
@@ -145,7 +144,7 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         return self._with(remove_node_selector=[key])
 
     def set_node_affinity(self, affinity: NodeAffinity) -> PodChange:
-        """Replaces the node affinity. At most 1,024 terms, requirements and values, and 64 KiB."""
+        """Replaces the node affinity."""
         changed = self._copy()
         changed._message.ClearField("remove_node_affinity")
         changed._message.node_affinity.CopyFrom(node_affinity_message(affinity))
@@ -190,8 +189,8 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
         NodeChange("in maintenance").add_taint("maintenance").remove_label("zone")
 
-    What is removed is removed before something is added. At most 64 entries in all; no key may be empty or longer than
-    317 bytes, no value longer than 256. A change may be returned for several nodes.
+    What is removed is removed before something is added. The limits of the policy API apply; no key may be empty. A
+    change may be returned for several nodes.
     """
 
     __slots__ = ()
@@ -248,8 +247,8 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
             NodeChange("reserved for team a").hold("5b1c", "77fe", milli_cpu=4000)
 
         The gateway does that with the usage of which it tells: when one of the pods ends, its usage goes and what is
-        kept for the next one comes at the same time. At most 1,024 pods, each by its UID, or as a `HoldUser` with the
-        most that is taken for it; the amounts are those of `Resources`, none negative.
+        kept for the next one comes at the same time. Each pod is given by its UID, or as a `HoldUser` with the most
+        that is taken for it; the amounts are those of `Resources`, none negative.
         """
         changed = self._copy()
         hold = changed._message.holds.add(users=map(_user, users))

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 from ._api.v1alpha1 import info_pb2
 from .changes import ChangedPart
+from .errors import DeclarationError
 from .introspection import Show, Shown
 from .reads import PodPart, Reads
+
+DECLARED_WITH = {
+    "Filter": "Info.filters",
+    "Score": "Info.scores",
+    "Preempt": "Info.preempts",
+    "Bind": "Info.binds",
+    "BeforeFilter": "Info.before_filter",
+    "BeforeFilterNodes": "Info.before_filter_nodes",
+    "BeforeScore": "Info.before_score",
+}
+"""What declares verbs and hooks, by the names of the services' methods."""
 
 
 class View(IntEnum):
@@ -221,7 +234,7 @@ class Info:
     version: str
     declared_revision: str | None = field(default=None, kw_only=True)
     rejection: str = field(default="", kw_only=True)
-    served: Mapping[str, Hook] = field(default_factory=dict, kw_only=True)
+    served: Mapping[str, Hook] = field(default_factory=dict, kw_only=True, hash=False)
     """Verbs and hooks, by the names of the services' methods; a verb changes nothing."""
     scale: Scale = field(default=Scale(), kw_only=True)
     annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -246,11 +259,12 @@ class Info:
 
     def filters(self, verb: Verb) -> Info:
         """The policy rejects nodes."""
-        return self._serving("Filter", Hook(verb))
+        return self._serving("Filter", Verb, verb)
 
     def scores(self, verb: Verb, scale: Scale) -> Info:
         """The policy scores nodes, on this scale."""
-        return replace(self, scale=scale)._serving("Score", Hook(verb))
+        _check_kind("Info.scores", Scale, "also a Scale, such as Scale.unbounded()", scale)
+        return replace(self, scale=scale)._serving("Score", Verb, verb)
 
     def preempts(self, verb: Verb) -> Info:
         """The policy decides which pods may be evicted to make room.
@@ -258,7 +272,7 @@ class Info:
         Not a pure verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches them;
         `View.NAME` is enough for a policy that looks at pods.
         """
-        return self._serving("Preempt", Hook(verb))
+        return self._serving("Preempt", Verb, verb)
 
     def binds(self, reads: Reads | None = None) -> Info:
         """The policy binds pods, and reads this of them.
@@ -267,22 +281,25 @@ class Info:
         as the gateway knows it.
         """
         verb = Verb.per_node().view(View.NAME)
-        return self._serving("Bind", Hook(verb if reads is None else verb.reads(reads)))
+        if reads is not None:
+            _check_kind("Info.binds", Reads, "a Reads, or nothing", reads)
+            verb = verb.reads(reads)
+        return self._serving("Bind", Verb, verb)
 
     def before_filter(self, hook: Hook) -> Info:
         """The policy changes the pod that the filters of all policies are told about.
 
         It is called without nodes: declare it with `Hook.of_pod`.
         """
-        return self._serving("BeforeFilter", hook)
+        return self._serving("BeforeFilter", Hook, hook)
 
     def before_filter_nodes(self, hook: Hook) -> Info:
         """The policy changes nodes that the filters of all policies are told about."""
-        return self._serving("BeforeFilterNodes", hook)
+        return self._serving("BeforeFilterNodes", Hook, hook)
 
     def before_score(self, hook: Hook) -> Info:
         """The policy changes the pod and nodes that the scores of all policies are told about."""
-        return self._serving("BeforeScore", hook)
+        return self._serving("BeforeScore", Hook, hook)
 
     def annotations(self, *prefixes: str) -> Info:
         """Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all.
@@ -322,5 +339,12 @@ class Info:
         """The same without declarations of what is read: everything is sent."""
         return replace(self, served={name: hook._reading_everything() for name, hook in self.served.items()})
 
-    def _serving(self, name: str, hook: Hook) -> Info:
-        return replace(self, served={**self.served, name: hook})
+    def _serving(self, name: str, kind: type[Verb] | type[Hook], given: Any) -> Info:
+        example = "of_pod" if name == "BeforeFilter" else "per_node"
+        _check_kind(DECLARED_WITH[name], kind, f"a {kind.__name__}, such as {kind.__name__}.{example}()", given)
+        return replace(self, served={**self.served, name: given if kind is Hook else Hook(given)})
+
+
+def _check_kind(method: str, kind: type, takes: str, given: Any) -> None:
+    if not isinstance(given, kind):
+        raise DeclarationError([f"{method} takes {takes}; it was given a value of type {type(given).__name__}"])

@@ -445,3 +445,24 @@ def _said(answer: Callable[[], T]) -> T:
         return answer()
     except CallError as error:
         raise NoAnswer(error.detail) from (error.__cause__ or error)
+
+
+__all__ = [
+    "NoAnswer",
+    "Rejected",
+    "TestCandidate",
+    "TestNode",
+    "TestPod",
+    "before_filter",
+    "before_filter_nodes",
+    "before_score",
+    "bind",
+    "everything",
+    "filter",
+    "info",
+    "introspect",
+    "preempt",
+    "rejections",
+    "score",
+    "with_args",
+]
