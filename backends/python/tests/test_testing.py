@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import extender_policy
 from extender_policy import (
     Bind,
     BindAsk,
@@ -430,6 +431,11 @@ def test_the_declaration_of_the_reference_is_complete() -> None:
         assert of_nodes == testing.before_filter_nodes(everything, placed, nodes)
         assert testing.before_score(declared, placed, nodes) == testing.before_score(everything, placed, nodes)
     assert rules == {"zone", "taints", "cpu", "owner"}
+
+
+def test_the_package_has_what_it_names() -> None:
+    assert all(hasattr(extender_policy, name) for name in extender_policy.__all__)
+    assert all(hasattr(testing, name) for name in testing.__all__)
 
 
 def test_values_say_what_they_are() -> None:
