@@ -26,7 +26,6 @@ import {
 import { BIND_MESSAGE_BYTES, RULE_BYTES } from './limits.js';
 import { Node } from './node.js';
 import { Pod, podMismatch, topologyMismatch } from './pod.js';
-import type { Policy } from './policy.js';
 import { Access } from './reads/access.js';
 import {
   decode,
@@ -61,6 +60,8 @@ export interface Answering<D> {
   /** What takes memory in a request. */
   readonly shape: Shape;
   readonly none: D;
+  /** Rejects what is invalid for this verb alone, also while the policy is not ready. */
+  readonly check?: (asked: Asked) => void;
   readonly decide: (asked: Asked) => D;
 }
 
@@ -86,16 +87,10 @@ export interface Asked {
   readonly note: Note;
 }
 
-/** The policy, if it can decide now. */
-export function readyPolicy({ policy }: Prepared): Policy {
-  policy.ready();
-  return policy;
-}
-
 /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
 export function filtered(asked: Asked): Decision<FilterResponse> {
   const { prepared, pod, nodes, question, note } = asked;
-  const verdicts = counted('filterAll', readyPolicy(prepared).filterAll(pod, nodes), nodes.length);
+  const verdicts = counted('filterAll', prepared.policy.filterAll(pod, nodes), nodes.length);
   const rejections = rejectionsOf(verdicts);
   note(
     'extender.nodes.rejected',
@@ -138,7 +133,8 @@ export async function answerBind(
     throw CallError.missing('pod.facts');
   }
   checkSamePod(request);
-  return bindResponse(await readyPolicy(prepared).bind(bindAsk(request, pod, signal)));
+  prepared.policy.ready();
+  return bindResponse(await prepared.policy.bind(bindAsk(request, pod, signal)));
 }
 
 /**
@@ -181,7 +177,7 @@ export interface Context {
 export function answerQuestion<D extends object>(
   verb: QuestionVerb,
   { backend, tables, message, note }: Context,
-  { shape, none, decide }: Answering<D>,
+  { shape, none, check, decide }: Answering<D>,
 ): D & { result: Result } {
   admit(backend, message, verb);
   const question = decoding(() => {
@@ -204,7 +200,10 @@ export function answerQuestion<D extends object>(
   }
   const access = new Access(terms.layout?.node);
   const nodes = rows.map((row) => new Node(row, access));
-  const decided = decide({ prepared, terms, pod, nodes, question, note });
+  const asked = { prepared, terms, pod, nodes, question, note };
+  check?.(asked);
+  prepared.policy.ready();
+  const decided = decide(asked);
   // The pod is what is evaluated where there are no nodes.
   const evaluated = Math.max(1, nodes.length);
   note('extender.nodes.evaluated', evaluated);
@@ -412,7 +411,7 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
 }
 
 function scoresOf({ prepared, pod, nodes }: Asked): number[] {
-  const values = counted('scoreAll', readyPolicy(prepared).scoreAll(pod, nodes), nodes.length);
+  const values = counted('scoreAll', prepared.policy.scoreAll(pod, nodes), nodes.length);
   for (const [position, value] of values.entries()) {
     if (!Number.isInteger(value) || value < INT32_MIN || value > INT32_MAX) {
       throw CallError.internal(
@@ -435,8 +434,8 @@ function earlyScores(asked: Asked): { values: number[] } | undefined {
   }
 }
 
-/** Which pods may be evicted on which of the nodes. */
-export function preempted({ prepared, terms, pod, nodes, question }: Asked): Decision<PreemptResponse> {
+/** Rejects candidates that a policy cannot decide about. */
+export function checkCandidates({ terms, nodes, question }: Asked): void {
   const { candidates: given } = question;
   if (given.length !== nodes.length) {
     throw CallError.invalid(
@@ -450,16 +449,16 @@ export function preempted({ prepared, terms, pod, nodes, question }: Asked): Dec
     );
   }
   checkVictims(question, terms);
+}
+
+/** Which pods may be evicted on which of the nodes. */
+export function preempted({ prepared, terms, pod, nodes, question }: Asked): Decision<PreemptResponse> {
   const access = new Access(terms.layout?.pod);
-  const candidates = given.flatMap((candidate, position) => {
+  const candidates = question.candidates.flatMap((candidate, position) => {
     const node = nodes[position];
     return node === undefined ? [] : [new Candidate(node, candidate, access)];
   });
-  const evictions = counted(
-    'preemptAll',
-    readyPolicy(prepared).preemptAll(pod, candidates),
-    candidates.length,
-  );
+  const evictions = counted('preemptAll', prepared.policy.preemptAll(pod, candidates), candidates.length);
   const kept = evictions.flatMap((eviction, position) => {
     const victims = victimsOf(eviction, position, candidates[position]?.victims.length ?? 0);
     return victims === undefined ? [] : [{ position, victims, addedUids: [] }];

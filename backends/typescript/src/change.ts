@@ -44,7 +44,7 @@ export interface TaintsRemoved {
   readonly effect?: string | undefined;
 }
 
-/** What a {@link PodChange} is made of. At most 64 entries in all, without those of the node affinity. */
+/** What a {@link PodChange} is made of. The limits of the policy API hold for entries, keys and values. */
 export interface PodChangeFields {
   /** Labels that are added or replaced. */
   readonly setLabels?: Texts | undefined;
@@ -54,7 +54,7 @@ export interface PodChangeFields {
   readonly setNodeSelector?: Texts | undefined;
   /** Keys of the node selector that are removed. */
   readonly removeNodeSelector?: readonly string[] | undefined;
-  /** The node affinity that replaces the pod's. At most 1,024 terms, requirements and values, and 64 KiB. */
+  /** The node affinity that replaces the pod's. */
   readonly nodeAffinity?: Affinity | undefined;
   /** The pod has no node affinity. Not with `nodeAffinity`. */
   readonly removeNodeAffinity?: boolean | undefined;
@@ -103,7 +103,7 @@ export class PodChange {
   }
 }
 
-/** What a {@link NodeChange} is made of. At most 64 entries in all. */
+/** What a {@link NodeChange} is made of. The limits of the policy API hold for entries, keys and values. */
 export interface NodeChangeFields {
   /** Added to the allocatable resources, of nodes that report some. Amounts may be negative; a sum is at least 0. */
   readonly addAllocatable?: Amounts | undefined;
@@ -136,7 +136,10 @@ export interface UsageGiven {
 export interface HoldGiven {
   /** What is kept, none of it negative. */
   readonly resources: Amounts;
-  /** UIDs of the pods that use it, or are about to, or these with a limit; at most 1,024 for a node. */
+  /**
+   * UIDs of the pods that use it, or are about to, or these with a limit. Leave out users that are beyond the limits of
+   * the policy API, and more is kept.
+   */
   readonly users?: readonly (string | HoldUser)[] | undefined;
 }
 

@@ -157,6 +157,7 @@ export class Declaration {
   readonly response: GetInfoResponse;
   /** What the policy shows, by path. */
   readonly shown: ReadonlyMap<string, Shown>;
+  /** In the order of the contract, whatever the order of calls was. */
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
   /**
@@ -170,7 +171,7 @@ export class Declaration {
       throw new DeclarationError(found);
     }
     const terms = [...info.fields.served].map(([name, served]) => [name, Terms.of(name, served)] as const);
-    this.terms = new Map(terms);
+    this.terms = new Map(terms.toSorted(([a], [b]) => VERB_NUMBERS[a] - VERB_NUMBERS[b]));
     // Of two equal paths the first.
     this.shown = new Map(info.fields.shown.toReversed().map((entry) => [entry.path, entry]));
     this.response = response(info, this.terms);

@@ -17,7 +17,6 @@ import {
   Info,
   type Node,
   NodeChange,
-  NotReady,
   type Pod,
   PodChange,
   Policy,
@@ -76,10 +75,6 @@ class Hooked extends Policy {
 
   override beforeFilter(pod: Pod): PodChange | undefined {
     switch (pod.label('do')) {
-      case 'throw':
-        throw new Error('as asked');
-      case 'not ready':
-        throw new NotReady('prices are a day old');
       case 'promise':
         return Promise.resolve(undefined) as unknown as PodChange;
       case 'change':
@@ -154,10 +149,10 @@ test('the handshake lists the service, and each hook with what it changes', asyn
   const reads = new Reads();
   reads.podLabel('app');
   const declared = new Info('hooked', '1')
-    .filters(Verb.perNode())
-    .beforeFilter(Hook.changes('podRequests', 'podLabels', 'podRequests').pure().reads(reads))
-    .beforeFilterNodes(Hook.changes('nodeTaints').wholeSet().usage().view('factsAndRaw'))
     .beforeScore(Hook.changes('nodeUsage', 'podTolerations').view('name'))
+    .beforeFilterNodes(Hook.changes('nodeTaints').wholeSet().usage().view('factsAndRaw'))
+    .beforeFilter(Hook.changes('podRequests', 'podLabels', 'podRequests').pure().reads(reads))
+    .filters(Verb.perNode())
     .shows('/a', '', () => 1);
   const { services, verbs } = await getInfo(await served(new Hooked(declared)));
   assert.deepEqual(

@@ -9,6 +9,7 @@ import {
   Eviction,
   Info,
   type Node,
+  NotReady,
   type Pod,
   PodsBy,
   Policy,
@@ -463,4 +464,8 @@ test('each verb can be tried', async () => {
   const notBound = await bind(policy, shop, 'full');
   assert.deepEqual([notBound.why, notBound.isDeclined, notBound.isBound], ['no room is left', false, false]);
   await assert.rejects(bind(policy, shop, 'broken'), /node broken refuses pods/);
+  policy.ready = (): never => {
+    throw new NotReady('no data yet');
+  };
+  await assert.rejects(bind(policy, shop, 'a'), /no data yet/);
 });

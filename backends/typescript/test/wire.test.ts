@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { answer } from '../src/answer/verbs.js';
+import { answerBind } from '../src/answer.js';
 import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
 import { FilterRequest } from '../src/gen/extender/policy/v1alpha1/policy.js';
-import { decoding, readQuestion } from '../src/request.js';
+import { Backend, Hook, Info, Policy, Scale, Verb } from '../src/index.js';
+import { decoding, type QuestionVerb, readQuestion } from '../src/request.js';
 import { Row } from '../src/row.js';
-import { BEFORE_FILTER, checkSize, QUESTION } from '../src/size.js';
+import { Tables } from '../src/table.js';
 import { compareBytes, cut } from '../src/text.js';
 import { Fields, Malformed } from '../src/wire.js';
 
@@ -176,27 +179,57 @@ test('counts that are not in order are an error', () => {
   );
 });
 
-test('small messages that would become large are refused', () => {
-  const tolerations = Buffer.concat(Array.from({ length: 3_000_000 }, () => Buffer.from([0x42, 0x00])));
-  const length = (bytes: Buffer): Buffer => {
+class Everything extends Policy {
+  override info(): Info {
+    const [verb, hook] = [Verb.perNode(), Hook.changes('nodeLabels')];
+    const info = new Info('everything', '1')
+      .filters(verb)
+      .scores(verb, Scale.unbounded())
+      .preempts(verb)
+      .binds();
+    return info.beforeFilter(Hook.changes('podLabels')).beforeFilterNodes(hook).beforeScore(hook);
+  }
+}
+
+/** Encoded fields, each in the one before. */
+function nested(fields: readonly number[], innermost: Buffer): Buffer {
+  return fields.reduceRight((inner, field) => {
     const varint = [];
-    for (let rest = bytes.length; rest > 0; rest = Math.floor(rest / 128)) {
+    for (let rest = inner.length; rest > 0; rest = Math.floor(rest / 128)) {
       varint.push((rest % 128) + (rest >= 128 ? 128 : 0));
     }
-    return Buffer.concat([Buffer.from(varint), bytes]);
-  };
-  const pod = Buffer.concat([Buffer.from([0x12]), length(tolerations)]);
-  const request = Buffer.concat([Buffer.from([0x12]), length(pod)]);
-  assert.throws(() => {
-    checkSize(request, QUESTION);
-  }, /would take more than \d+ decoded; send fewer and fuller entries/);
-  assert.throws(() => {
-    checkSize(request, BEFORE_FILTER);
-  }, /would take more than \d+ decoded; send fewer and fuller entries/);
+    return Buffer.concat([Buffer.from([field * 8 + 2, ...varint]), inner]);
+  }, innermost);
+}
+
+test('small messages that would become large are refused, by each verb', async () => {
+  const backend = Backend.of(new Everything());
+  const note = (): void => undefined;
+  const expected = /would take more than \d+ decoded; send fewer and fuller entries/;
+  const tolerations = Buffer.alloc(6_000_000, Buffer.from([0x42, 0x00]));
+  const pod = nested([2, 2], tolerations);
+  const nodes = nested([3, 3, 3], Buffer.alloc(2_000_000, 1));
+  const candidates = nested([4, 1, 2, 2], tolerations);
+  const asked = (verb: QuestionVerb, message: Buffer) => (): unknown =>
+    answer(verb, { backend, tables: new Tables(), message, note });
+  for (const verb of [
+    'Filter',
+    'Score',
+    'Preempt',
+    'BeforeFilter',
+    'BeforeFilterNodes',
+    'BeforeScore',
+  ] as const) {
+    assert.throws(asked(verb, pod), expected, verb);
+    if (verb !== 'BeforeFilter') {
+      assert.throws(asked(verb, nodes), expected, verb);
+    }
+  }
+  assert.throws(asked('Preempt', candidates), expected);
+  const { signal } = new AbortController();
+  await assert.rejects(answerBind(backend, nested([6, 2], tolerations), { signal, note }), expected);
   const empty = Buffer.from([0x1a, 0x04, 0x12, 0x02, 0x0a, 0x00]);
-  assert.throws(() => {
-    checkSize(empty, QUESTION);
-  }, /nodes\.rows\.rows has an empty entry; each entry has content/);
+  assert.throws(asked('Filter', empty), /nodes\.rows\.rows has an empty entry; each entry has content/);
 });
 
 test('texts of a request must be UTF-8', () => {

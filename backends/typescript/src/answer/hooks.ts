@@ -1,6 +1,6 @@
 /** The answers of hooks: what their policies change. */
 
-import { type Asked, counted, type Decision, readyPolicy } from '../answer.js';
+import { type Asked, counted, type Decision } from '../answer.js';
 import { nodeChangesOf, podChangeOf } from '../change/checked.js';
 import type { ScoreChanges } from '../change.js';
 import { CallError } from '../errors.js';
@@ -15,18 +15,18 @@ const FIELDS = ['pod', 'nodes'];
 
 /** What changes about the pod before nodes are filtered for it. */
 export function beforeFilter({ prepared, pod }: Asked): Decision<BeforeFilterResponse> {
-  return { pod: podChangeOf('beforeFilter', readyPolicy(prepared).beforeFilter(pod)) };
+  return { pod: podChangeOf('beforeFilter', prepared.policy.beforeFilter(pod)) };
 }
 
 /** What changes about the nodes before they are filtered. */
 export function beforeFilterNodes({ prepared, pod, nodes }: Asked): Decision<BeforeFilterNodesResponse> {
-  const changes = readyPolicy(prepared).beforeFilterNodes(pod, nodes);
+  const changes = prepared.policy.beforeFilterNodes(pod, nodes);
   return { nodes: nodeChangesOf('beforeFilterNodes', counted('beforeFilterNodes', changes, nodes.length)) };
 }
 
 /** What changes about the pod and the nodes before they are scored. */
 export function beforeScore({ prepared, pod, nodes }: Asked): Decision<BeforeScoreResponse> {
-  const changes = checkedChanges(readyPolicy(prepared).beforeScore(pod, nodes));
+  const changes = checkedChanges(prepared.policy.beforeScore(pod, nodes));
   const ofNodes = changes.nodes === undefined ? [] : counted('beforeScore', changes.nodes, nodes.length);
   return { pod: podChangeOf('beforeScore', changes.pod), nodes: nodeChangesOf('beforeScore', ofNodes) };
 }

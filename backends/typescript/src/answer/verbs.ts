@@ -3,6 +3,7 @@
 import {
   type Answering,
   answerQuestion,
+  checkCandidates,
   type Context,
   type Decision,
   filtered,
@@ -37,7 +38,7 @@ interface Decisions {
 const VERBS: { readonly [Verb in QuestionVerb]: Answering<Decisions[Verb]> } = {
   Filter: { shape: QUESTION, none: { rejections: [], scores: undefined }, decide: filtered },
   Score: { shape: QUESTION, none: { scores: undefined }, decide: scored },
-  Preempt: { shape: PREEMPT, none: { kept: [] }, decide: preempted },
+  Preempt: { shape: PREEMPT, none: { kept: [] }, check: checkCandidates, decide: preempted },
   BeforeFilter: { shape: BEFORE_FILTER, none: { pod: undefined }, decide: beforeFilter },
   BeforeFilterNodes: { shape: QUESTION, none: { nodes: [] }, decide: beforeFilterNodes },
   BeforeScore: { shape: QUESTION, none: { pod: undefined, nodes: [] }, decide: beforeScore },

@@ -69,6 +69,10 @@ final class Answer {
     Question question = questions.about(kind, request, trace);
     Message.Builder response = kind.response.newBuilderForType();
     if (question.miss() == null) {
+      if (request instanceof PreemptRequest preemption) {
+        checkCandidates(preemption, question);
+      }
+      question.policy().ready();
       response = decided(kind, request, question, trace);
     }
     var result = response.getDescriptorForType().findFieldByName("result");
@@ -76,8 +80,8 @@ final class Answer {
   }
 
   /** What the policy decides. */
-  private static Message.Builder decided(Kind kind, Message request, Question question, Trace trace)
-      throws NotReadyException {
+  private static Message.Builder decided(
+      Kind kind, Message request, Question question, Trace trace) {
     return switch (kind) {
       case FILTER -> filter((FilterRequest) request, question, trace);
       case SCORE -> ScoreResponse.newBuilder().setScores(scores(question));
@@ -91,10 +95,10 @@ final class Answer {
 
   /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
   private static FilterResponse.Builder filter(
-      FilterRequest request, Question question, Trace trace) throws NotReadyException {
+      FilterRequest request, Question question, Trace trace) {
     List<Verdict> verdicts =
         question.counted(
-            "filterAll", question.readyPolicy().filterAll(question.pod(), question.nodes()));
+            "filterAll", question.policy().filterAll(question.pod(), question.nodes()));
     FilterResponse.Builder response = FilterResponse.newBuilder();
     long rejected = 0;
     for (Rejection.Builder rejection : rejections(verdicts)) {
@@ -110,12 +114,10 @@ final class Answer {
   }
 
   /** Which pods may be evicted on which of the nodes. */
-  private static PreemptResponse.Builder preempt(PreemptRequest request, Question question)
-      throws NotReadyException {
+  private static PreemptResponse.Builder preempt(PreemptRequest request, Question question) {
     List<Candidate> candidates = candidates(request, question);
     List<Eviction> evictions =
-        question.counted(
-            "preemptAll", question.readyPolicy().preemptAll(question.pod(), candidates));
+        question.counted("preemptAll", question.policy().preemptAll(question.pod(), candidates));
     PreemptResponse.Builder response = PreemptResponse.newBuilder();
     for (int position = 0; position < candidates.size(); position++) {
       Eviction eviction = CallException.returned(evictions.get(position), "an eviction is null");
@@ -179,7 +181,7 @@ final class Answer {
         .build();
   }
 
-  private static List<Candidate> candidates(PreemptRequest request, Question question) {
+  private static void checkCandidates(PreemptRequest request, Question question) {
     int given = request.getCandidatesCount();
     if (given != question.nodes().size()) {
       throw CallException.invalid(
@@ -187,9 +189,6 @@ final class Answer {
           question.nodes().size(), given);
     }
     Layout.Fields fields = question.terms().podFields();
-    Access access = Access.to(fields);
-    long snapshot = request.getCall().getSnapshot();
-    List<Candidate> candidates = new ArrayList<>(given);
     for (int position = 0; position < given; position++) {
       var message = request.getCandidates(position);
       if (message.getVictimsCount() == 0 && !message.getPlaceholder()) {
@@ -203,7 +202,16 @@ final class Answer {
               "candidates[%d].victims[%d].pod.facts.%s", position, victim, mismatch);
         }
       }
-      candidates.add(new Candidate(question.nodes().get(position), message, access, snapshot));
+    }
+  }
+
+  private static List<Candidate> candidates(PreemptRequest request, Question question) {
+    Access access = Access.to(question.terms().podFields());
+    long snapshot = request.getCall().getSnapshot();
+    List<Candidate> candidates = new ArrayList<>();
+    for (Node node : question.nodes()) {
+      var message = request.getCandidates(candidates.size());
+      candidates.add(new Candidate(node, message, access, snapshot));
     }
     return candidates;
   }
@@ -243,8 +251,8 @@ final class Answer {
     }
   }
 
-  private static Scores scores(Question question) throws NotReadyException {
-    int[] values = question.readyPolicy().scoreAll(question.pod(), question.nodes());
+  private static Scores scores(Question question) {
+    int[] values = question.policy().scoreAll(question.pod(), question.nodes());
     question.counted("scoreAll", values == null ? 0 : values.length);
     Scores.Builder scores = Scores.newBuilder();
     for (int value : values) {

@@ -10,7 +10,6 @@ import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
 import static io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT;
 import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
 
-import com.google.protobuf.Internal;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
@@ -54,29 +53,48 @@ final class Declaration {
 
   /** The verbs of the services. */
   enum Kind {
-    FILTER("Filter", VERB_FILTER, QUESTION, FilterRequest.class, FilterResponse.class),
-    SCORE("Score", VERB_SCORE, QUESTION, ScoreRequest.class, ScoreResponse.class),
+    FILTER(
+        "Filter",
+        VERB_FILTER,
+        QUESTION,
+        FilterRequest.getDefaultInstance(),
+        FilterResponse.getDefaultInstance()),
+    SCORE(
+        "Score",
+        VERB_SCORE,
+        QUESTION,
+        ScoreRequest.getDefaultInstance(),
+        ScoreResponse.getDefaultInstance()),
     PREEMPT(
-        "Preempt", VERB_PREEMPT, Sizes.Shape.PREEMPT, PreemptRequest.class, PreemptResponse.class),
-    BIND("Bind", VERB_BIND, Sizes.Shape.BIND, BindRequest.class, BindResponse.class),
+        "Preempt",
+        VERB_PREEMPT,
+        Sizes.Shape.PREEMPT,
+        PreemptRequest.getDefaultInstance(),
+        PreemptResponse.getDefaultInstance()),
+    BIND(
+        "Bind",
+        VERB_BIND,
+        Sizes.Shape.BIND,
+        BindRequest.getDefaultInstance(),
+        BindResponse.getDefaultInstance()),
     BEFORE_FILTER(
         "BeforeFilter",
         VERB_BEFORE_FILTER,
         POD_QUESTION,
-        BeforeFilterRequest.class,
-        BeforeFilterResponse.class),
+        BeforeFilterRequest.getDefaultInstance(),
+        BeforeFilterResponse.getDefaultInstance()),
     BEFORE_FILTER_NODES(
         "BeforeFilterNodes",
         VERB_BEFORE_FILTER_NODES,
         QUESTION,
-        BeforeFilterNodesRequest.class,
-        BeforeFilterNodesResponse.class),
+        BeforeFilterNodesRequest.getDefaultInstance(),
+        BeforeFilterNodesResponse.getDefaultInstance()),
     BEFORE_SCORE(
         "BeforeScore",
         VERB_BEFORE_SCORE,
         QUESTION,
-        BeforeScoreRequest.class,
-        BeforeScoreResponse.class);
+        BeforeScoreRequest.getDefaultInstance(),
+        BeforeScoreResponse.getDefaultInstance());
 
     /** The name of the method. */
     final String method;
@@ -97,13 +115,13 @@ final class Declaration {
         String method,
         io.extendergateway.policy.v1alpha1.Verb message,
         Sizes.Shape shape,
-        Class<? extends Message> request,
-        Class<? extends Message> response) {
+        Message request,
+        Message response) {
       this.method = method;
       this.message = message;
       this.shape = shape;
-      this.request = Internal.getDefaultInstance(request);
-      this.response = Internal.getDefaultInstance(response);
+      this.request = request;
+      this.response = response;
     }
 
     boolean isHook() {

@@ -13,25 +13,24 @@ final class Hooks {
   private Hooks() {}
 
   /** What changes about the pod before it is filtered for. */
-  static BeforeFilterResponse.Builder beforeFilter(Question question) throws NotReadyException {
-    PodChange change = question.readyPolicy().beforeFilter(question.pod());
+  static BeforeFilterResponse.Builder beforeFilter(Question question) {
+    PodChange change = question.policy().beforeFilter(question.pod());
     BeforeFilterResponse.Builder response = BeforeFilterResponse.newBuilder();
     return changesPod(change) ? response.setPod(sent(change)) : response;
   }
 
   /** What changes about nodes before they are filtered. */
-  static BeforeFilterNodesResponse.Builder beforeFilterNodes(Question question)
-      throws NotReadyException {
+  static BeforeFilterNodesResponse.Builder beforeFilterNodes(Question question) {
     List<NodeChange> changes =
-        question.readyPolicy().beforeFilterNodes(question.pod(), question.nodes());
+        question.policy().beforeFilterNodes(question.pod(), question.nodes());
     BeforeFilterNodesResponse.Builder response = BeforeFilterNodesResponse.newBuilder();
     grouped(question.counted("beforeFilterNodes", changes)).forEach(response::addNodes);
     return response;
   }
 
   /** What changes about the pod and nodes before they are scored. */
-  static BeforeScoreResponse.Builder beforeScore(Question question) throws NotReadyException {
-    Changes changes = question.readyPolicy().beforeScore(question.pod(), question.nodes());
+  static BeforeScoreResponse.Builder beforeScore(Question question) {
+    Changes changes = question.policy().beforeScore(question.pod(), question.nodes());
     CallException.returned(changes, "beforeScore returned null");
     List<NodeChange> nodes = question.counted("beforeScore", changes.nodes());
     BeforeScoreResponse.Builder response = BeforeScoreResponse.newBuilder();

@@ -13,9 +13,8 @@ import java.util.Set;
  * method returns a new change. What is removed is removed before something is added. A change that
  * does not depend on the call is best a constant: nodes that change alike are sent together.
  *
- * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare,
- * or that is too large: at most 64 labels, taints and extended resources together; keys of 1 to 317
- * bytes and values of at most 256.
+ * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare.
+ * The limits of the policy API hold for entries, keys and values.
  */
 public final class NodeChange {
   private static final NodeChange NONE =
@@ -79,9 +78,8 @@ public final class NodeChange {
    * with the usage of which it tells. When a user ends, its usage goes and what is kept for the
    * next one comes at the same time. Repeated, each keeps its own.
    *
-   * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node, and
-   *     1,024 and 24 for each node for all nodes; each other resource of an {@code at_most} counts
-   *     as another user
+   * @param hold what is kept, none of it negative, and its users; leave out users that are beyond
+   *     the limits of the policy API, and more is kept
    */
   public NodeChange hold(Hold hold) {
     return of(message.toBuilder().addHolds(hold));

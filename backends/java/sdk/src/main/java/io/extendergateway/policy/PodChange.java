@@ -11,10 +11,8 @@ import java.util.Set;
  * What a hook changes about the pod that the backends of a call are told about. Immutable: each
  * method returns a new change. What is removed is removed before something is added.
  *
- * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare,
- * or that is too large: at most 64 labels, entries of the node selector, tolerations and extended
- * resources together; keys of 1 to 317 bytes and values of at most 256; a node affinity of at most
- * 1,024 terms, requirements and values, and 64 KiB.
+ * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare.
+ * The limits of the policy API hold for entries, keys and values.
  */
 public final class PodChange {
   private static final PodChange NONE =

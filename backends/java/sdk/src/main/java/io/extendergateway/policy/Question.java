@@ -14,9 +14,7 @@ import java.util.List;
  * @param miss why the nodes cannot be read; {@code null} if they can
  */
 record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss miss) {
-  /** The policy, if it can decide now. */
-  Policy readyPolicy() throws NotReadyException {
-    prepared.policy().ready();
+  Policy policy() {
     return prepared.policy();
   }
 

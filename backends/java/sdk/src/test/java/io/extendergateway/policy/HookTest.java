@@ -55,7 +55,6 @@ class HookTest {
     volatile PodChange pod = PodChange.none();
     volatile Function<String, NodeChange> node = name -> NodeChange.none();
     volatile int more;
-    volatile String notReady;
 
     @Override
     public Info info() {
@@ -64,13 +63,6 @@ class HookTest {
           .beforeFilter(Hook.changing(OF_POD))
           .beforeFilterNodes(Hook.changing(OF_NODES))
           .beforeScore(Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS));
-    }
-
-    @Override
-    public void ready() throws NotReadyException {
-      if (notReady != null) {
-        throw new NotReadyException(notReady);
-      }
     }
 
     @Override

@@ -175,6 +175,24 @@ class ServiceTest {
     Status status = Served.failure(() -> served.filter(Served.about("a")));
     assertEquals(Status.Code.UNAVAILABLE, status.getCode());
     assertEquals(1024, Utf8.length(status.getDescription()));
+    status = Served.failure(() -> served.client.bind(bind("web")));
+    assertEquals(Status.Code.UNAVAILABLE, status.getCode());
+    var invalid = preempt("a").clearCandidates().build();
+    status = Served.failure(() -> served.client.preempt(invalid));
+    assertEquals(Status.Code.INVALID_ARGUMENT, status.getCode());
+  }
+
+  @Test
+  void aVerbWithSideEffectsOnlyDecides() throws ServeException {
+    Policy filters = () -> Info.of("filters", "1").filters(Verb.perNode().sideEffects());
+    try (Served only = Served.of(filters)) {
+      assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());
+      for (int purpose : List.of(Purpose.PURPOSE_SHADOW_VALUE, 77)) {
+        var call = Served.call().setPurposeValue(purpose);
+        Status status = Served.failure(() -> only.filter(Served.about("a").setCall(call)));
+        assertEquals(Status.Code.FAILED_PRECONDITION, status.getCode(), status.toString());
+      }
+    }
   }
 
   @Test

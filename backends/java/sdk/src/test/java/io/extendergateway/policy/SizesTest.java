@@ -1,0 +1,88 @@
+package io.extendergateway.policy;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.UnknownFieldSet;
+import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
+import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.grpc.CallOptions;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import io.grpc.stub.ClientCalls;
+import java.util.Collections;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/** Messages that decode to much more memory than their bytes, over a socket. */
+class SizesTest {
+  private static final Policy EVERYTHING =
+      () ->
+          Info.of("everything", "1")
+              .filters(Verb.perNode())
+              .scores(Verb.perNode(), Scale.unbounded())
+              .preempts(Verb.perNode())
+              .binds()
+              .beforeFilter(Hook.changing(ChangedPart.POD_LABELS))
+              .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS))
+              .beforeScore(Hook.changing(ChangedPart.NODE_LABELS));
+
+  @Test
+  void aMessageThatWouldTakeTooMuchMemoryIsRefused() throws ServeException {
+    try (Served served = Served.of(EVERYTHING)) {
+      for (Kind kind : Kind.values()) {
+        for (FieldDescriptor field : kind.request.getDescriptorForType().getFields()) {
+          int at = field.getNumber();
+          switch (field.getName()) {
+            case "pod" -> refused(served, kind.method, at, 2, 8);
+            case "nodes" -> {
+              refused(served, kind.method, at, 2, 1, 2, 3);
+              refused(served, kind.method, at, 3, 4, 2, 3);
+            }
+            case "candidates" -> refused(served, kind.method, at, 1, 2, 2, 8);
+            default -> {}
+          }
+        }
+      }
+      refused(served, "SyncNodes", 4, 2, 2, 3);
+    }
+  }
+
+  /** Empty messages in the last of these fields, each of which is in the one before. */
+  private static void refused(Served served, String name, int... path) {
+    var empty = UnknownFieldSet.Field.newBuilder();
+    Collections.nCopies(200_000, ByteString.EMPTY).forEach(empty::addLengthDelimited);
+    UnknownFieldSet message =
+        UnknownFieldSet.newBuilder().addField(path[path.length - 1], empty.build()).build();
+    for (int at = path.length - 2; at >= 0; at--) {
+      var outer = UnknownFieldSet.Field.newBuilder().addLengthDelimited(message.toByteString());
+      message = UnknownFieldSet.newBuilder().addField(path[at], outer.build()).build();
+    }
+    MethodDescriptor<Object, Object> method = method(name);
+    Object request = method.parseRequest(message.toByteString().newInput());
+    Status status =
+        Served.failure(
+            () ->
+                ClientCalls.blockingUnaryCall(
+                    served.channel, method, CallOptions.DEFAULT, request));
+    assertEquals(Status.Code.RESOURCE_EXHAUSTED, status.getCode(), name + ": " + status);
+    assertTrue(status.getDescription().contains("would take more than"), status.toString());
+  }
+
+  @SuppressWarnings("unchecked")
+  private static MethodDescriptor<Object, Object> method(String name) {
+    return (MethodDescriptor<Object, Object>)
+        Stream.of(
+                PolicyServiceGrpc.getServiceDescriptor(),
+                HookServiceGrpc.getServiceDescriptor(),
+                NodeTableServiceGrpc.getServiceDescriptor())
+            .flatMap(service -> service.getMethods().stream())
+            .filter(method -> name.equals(method.getBareMethodName()))
+            .findFirst()
+            .orElseThrow();
+  }
+}
