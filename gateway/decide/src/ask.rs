@@ -228,7 +228,6 @@ impl<'a> Ask<'a> {
         if known > 0 && !may_combine(recalled.source, &self.session.cache) {
             tries.attempt.set_cached(0);
             tries.attempt.reads_of_pods = None;
-            tries.use_remaining_time();
             return self.ask_all(question, &slots, tries).await;
         }
         tries.attempt.impure |= self.remember(question, &recalled, &missing, &asked, &fresh);
@@ -278,7 +277,6 @@ impl<'a> Ask<'a> {
                     reference.missed(self.backend.settings.name.as_str());
                 }
             }
-            tries.use_remaining_time();
         }
         let nodes = self.nodes().field(slots);
         self.send(question, &nodes, tries).await?.inline()

@@ -1,5 +1,5 @@
 //! The one way in which a call asks a backend, for all verbs and hooks: at one of its addresses, and if the backend has
-//! not processed that, once more at another one. All tries have one deadline.
+//! not processed that, once more at another one. All tries have one deadline. Bind and shadow calls try once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,15 +20,16 @@ pub(super) struct Asker<'a> {
     pub(super) purpose: Purpose,
     /// The time that the backend has to answer, for all tries together.
     pub(super) timeout: Duration,
-    /// When the call is due.
-    pub(super) deadline: Instant,
+    /// When the call is due; `None` for a shadow call, which nothing waits for.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// The tries of a call to a backend, each of one or several requests.
 pub(super) struct Tries<'a> {
     asker: Asker<'a>,
-    /// Told to the backend, and in the text of a failure, which must stay the same: the configured one at first.
-    timeout: Duration,
+    /// That of the first request. It is in the text of a failure, which must stay the same, so it is the configured one
+    /// unless the call is due before.
+    first: Option<Duration>,
     until: Instant,
     pub(super) attempt: &'a mut OpenAttempt,
 }
@@ -55,36 +56,31 @@ impl<'a> Asker<'a> {
             return Err(excluded);
         }
         let now = Instant::now();
-        let timeout = self.timeout.min(self.deadline.duration_since(now));
-        Ok(Tries { asker: self, timeout, until: now + timeout, attempt })
+        let remaining = self.deadline.map_or(Duration::MAX, |deadline| deadline.duration_since(now));
+        let timeout = self.timeout.min(remaining);
+        Ok(Tries { asker: self, first: Some(timeout), until: now + timeout, attempt })
     }
 }
 
 impl Tries<'_> {
-    /// The next request.
+    /// The next request. It has the time that the earlier ones, and what came between them, have left.
     pub(super) fn request(&mut self) -> Attempt<'_> {
-        Attempt { timeout: self.timeout, flow: self.asker.flow, rpcs: &mut self.attempt.rpcs }
-    }
-
-    /// Prepares another request.
-    pub(super) fn use_remaining_time(&mut self) {
-        self.timeout = self.until.duration_since(Instant::now());
+        let remaining = || self.until.duration_since(Instant::now());
+        let timeout = self.first.take().unwrap_or_else(remaining);
+        Attempt { timeout, flow: self.asker.flow, rpcs: &mut self.attempt.rpcs }
     }
 
     /// Another connection, which `fits`, for a call that failed at this one: if it was not processed, has no side effects and
-    /// is no retry. A call in shadow mode takes no retry from those whose answers count.
+    /// is no retry.
     pub(super) fn elsewhere(
         &mut self,
         failed: &Arc<Session>,
         fits: impl Fn(&Session) -> bool,
     ) -> Option<Arc<Session>> {
-        let Asker { backend, caller, purpose, .. } = self.asker;
-        let is_final = purpose == Purpose::Shadow || failed.info.has_side_effects(caller.verb);
-        if is_final || !self.attempt.rpcs.may_retry() {
+        let Asker { backend, caller, .. } = self.asker;
+        if failed.info.has_side_effects(caller.verb) || !self.attempt.rpcs.may_retry() {
             return None;
         }
-        let other = backend.elsewhere(caller, failed, fits)?;
-        self.use_remaining_time();
-        Some(other)
+        backend.elsewhere(caller, failed, fits)
     }
 }

@@ -249,7 +249,7 @@ impl<'c> BindCall<'c> {
             flow: self.flow,
             purpose: Purpose::Decide,
             timeout: settings.timeout,
-            deadline: self.ask_until,
+            deadline: Some(self.ask_until),
         };
         let session = asker.session()?;
         // Nothing is requested of a backend that cannot bind.

@@ -237,6 +237,15 @@ impl<'c> CallContext<'c> {
     /// The context of a call with nothing encoded yet.
     pub(super) fn new(settings: &'c DeciderSettings, call: Call<'c>, record: &CallRecord) -> Self {
         let own = OwnPod::find(&settings.tables, call.pod.uid());
+        Self::with(settings, call, record, Encodings { own, ..Encodings::default() })
+    }
+
+    fn with(
+        settings: &'c DeciderSettings,
+        call: Call<'c>,
+        record: &CallRecord,
+        encodings: Encodings,
+    ) -> Self {
         Self {
             call,
             id: record.id.clone(),
@@ -247,7 +256,7 @@ impl<'c> CallContext<'c> {
             tables: &settings.tables,
             wait_until: settings.unknown_nodes_deadline(call.began),
             by_ids: true,
-            encodings: Encodings { own, ..Encodings::default() },
+            encodings,
         }
     }
 
@@ -258,9 +267,8 @@ impl<'c> CallContext<'c> {
         record: &CallRecord,
         encodings: Encodings,
     ) -> Self {
-        let purpose = settings.purpose.of_shadow_calls();
         let wait_until = Instant::now();
-        Self { purpose, wait_until, by_ids: false, encodings, ..Self::new(settings, call, record) }
+        Self { wait_until, by_ids: false, ..Self::with(settings, call, record, encodings) }
     }
 
     /// Asks a backend, which has this time, in this call.
@@ -269,7 +277,8 @@ impl<'c> CallContext<'c> {
         'c: 'a,
     {
         let Self { call: Call { pod, flow, .. }, purpose, deadline, .. } = *self;
-        Asker { backend, caller: Caller { verb, pod: pod.uid() }, flow, purpose, timeout, deadline }
+        let caller = Caller { verb, pod: pod.uid() };
+        Asker { backend, caller, flow, purpose, timeout, deadline: Some(deadline) }
     }
 
     /// The nodes that a backend is not sent. Logs those that are too large.

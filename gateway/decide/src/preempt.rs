@@ -140,7 +140,7 @@ impl Decider {
             flow: call.flow,
             purpose: self.settings.purpose.of_calls(),
             timeout: settings.timeout,
-            deadline: call.began + self.settings.timeouts.decision,
+            deadline: Some(call.began + self.settings.timeouts.decision),
         };
         let mut session = asker.session()?;
         let mut encoded = self.settings.encode_victims(call, wait_until, &session, left).await?;

@@ -36,6 +36,8 @@ struct LaterCall {
     backend: Arc<Backend>,
     verb: PolicyVerb,
     record: CallRecord,
+    /// Its permit among the concurrent shadow calls to the backend; `None` if it got none, and fails.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A decision about nodes that backends in shadow mode are compared with.
@@ -56,8 +58,6 @@ struct ShadowCall {
     snapshot: u64,
     nodes: NodesField,
     question: ShadowQuestion,
-    /// Its permit among the concurrent shadow calls to the backend.
-    _permit: OwnedSemaphorePermit,
 }
 
 /// What is asked of a backend in shadow mode. Positions are those of nodes in the request, ascending.
@@ -133,15 +133,22 @@ impl Decider {
         });
     }
 
+    /// Those that get a permit. The others have failed, and nothing is read or encoded for them.
     fn later_calls(&self, verb: PolicyVerb, pod: &ObjectPod<'_>, record: &CallRecord) -> Vec<LaterCall> {
         let shadows = self.shadows(pod, verb, record);
         let shadows = shadows.filter(|backend| backend.settings.timeouts()[verb].is_some());
-        let later = |backend: &Arc<Backend>| LaterCall {
-            backend: Arc::clone(backend),
-            verb,
-            record: record.of_shadow(&backend.settings, verb, self.shadow_reason(backend)),
+        let later = |backend: &Arc<Backend>| {
+            let record = record.of_shadow(&backend.settings, verb, self.shadow_reason(backend));
+            let later = LaterCall { backend: Arc::clone(backend), verb, record, permit: None };
+            match backend.shadow_call() {
+                Ok(permit) => Some(LaterCall { permit: Some(permit), ..later }),
+                Err(failure) => {
+                    later.spawn(&self.settings, Err(failure));
+                    None
+                }
+            }
         };
-        shadows.map(later).collect()
+        shadows.filter_map(later).collect()
     }
 }
 
@@ -152,13 +159,13 @@ impl LaterCall {
         let observer = Arc::clone(&settings.observer);
         let purpose = settings.purpose.of_shadow_calls();
         settings.observer.spawn(async move {
-            let Self { backend, verb, record } = self;
+            let Self { backend, verb, record, permit: _permit } = self;
             let mut attempt = record.recorder.start_attempt(0, record.trace);
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let answer = match prepared {
                 Ok(call) => {
                     let caller = Caller { verb, pod: &record.pod.uid };
-                    let (flow, deadline) = (Flow::Own, Instant::now() + timeout);
+                    let (flow, deadline) = (Flow::Own, None);
                     let asker = Asker { backend: &backend, caller, flow, purpose, timeout, deadline };
                     call.ask(&record.id, asker, &mut attempt).await
                 }
@@ -172,7 +179,6 @@ impl LaterCall {
 impl Decided {
     /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
     async fn prepare(&self, context: &mut CallContext<'_>, verb: PolicyVerb, backend: &Backend) -> Prepared {
-        let permit = backend.shadow_call()?;
         // Nodes that cannot be parsed cannot be encoded for a backend.
         let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
         let ready = ready?;
@@ -198,7 +204,6 @@ impl Decided {
                 Self::Left(_) => ShadowQuestion::Filter { nodes },
                 Self::Best(best) => ShadowQuestion::Score { nodes, best: Arc::clone(best) },
             },
-            _permit: permit,
         }))
     }
 }
@@ -211,7 +216,6 @@ async fn victims(
     left: &[Candidate],
 ) -> Prepared {
     let Some(settings) = &backend.settings.preempt else { return Ok(None) };
-    let permit = backend.shadow_call()?;
     let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
     if session.info.has_side_effects(PolicyVerb::Preempt) {
         return Ok(None);
@@ -221,7 +225,7 @@ async fn victims(
         return Ok(None);
     };
     let question = ShadowQuestion::Preempt { candidates, messages, settings: settings.clone() };
-    Ok(Some(ShadowCall { session, pod, reads_id, snapshot: 0, nodes, question, _permit: permit }))
+    Ok(Some(ShadowCall { session, pod, reads_id, snapshot: 0, nodes, question }))
 }
 
 impl ShadowCall {
@@ -232,7 +236,7 @@ impl ShadowCall {
         asker: Asker<'_>,
         attempt: &mut OpenAttempt,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let Self { session, pod, reads_id, snapshot, nodes, question, _permit } = self;
+        let Self { session, pod, reads_id, snapshot, nodes, question } = self;
         attempt.set_requested(nodes.count as usize);
         let (backend, purpose) = (asker.backend, asker.purpose);
         let mut tries = asker.begin(&session, attempt)?;

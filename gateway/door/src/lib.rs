@@ -156,8 +156,8 @@ impl Door {
         let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
         let mut bytes = self.in_flight.request(served.most_in_flight);
         let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
-        guard.verb = verb_of(head.uri.path(), &served.verbs);
-        let response = match requested(guard.verb, &head, &served.verbs) {
+        guard.call.verb = verb_of(head.uri.path(), &served.verbs);
+        let response = match requested(guard.call.verb, &head, &served.verbs) {
             Err(refusal) => {
                 body::drain(body, turns);
                 let response = refusal.status();
@@ -165,7 +165,7 @@ impl Door {
             }
             Ok(verb) => {
                 let longest = served.config.timeouts.longest_wait(verb);
-                let admission = Admission { turns, arrived: guard.started, longest };
+                let admission = Admission { turns, arrived: guard.call.started, longest };
                 let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
                 self.decide(verb, received, &served, guard).await
             }
@@ -180,7 +180,7 @@ impl Door {
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
         let mut guard = CallGuard::new(&self.observer, &head, Caller::OWN, served.generation);
-        guard.verb = Some(verb);
+        guard.call.verb = Some(verb);
         let received = Received { body, queued: Duration::ZERO };
         self.decide(verb, async { Ok(received) }, &served, guard).await;
     }
@@ -196,9 +196,9 @@ impl Door {
         guard.enter(verb);
         let decided = async {
             let Received { body, queued } = received.await?;
-            guard.queued = queued;
+            guard.call.queued = queued;
             // Its future has some 15 KiB, which would be copied with each of those around it.
-            Box::pin(served.answer(verb, body, &mut guard)).await.map_err(CallRefusal::from)
+            Box::pin(served.answer(verb, body, &mut guard.call)).await.map_err(CallRefusal::from)
         };
         match survive(&self.observer.metrics, decided).await {
             Ok(reply) => guard.answered(answer::success(reply)),
@@ -217,16 +217,16 @@ impl Door {
         response: Response<ReplyBody>,
     ) -> Response<ReplyBody> {
         let CallRefusal { outcome, text, is_logged, .. } = refusal;
-        let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
+        let (verb, caller) = (Verb::name_or_none(guard.call.verb), guard.call.caller);
         let permit = if is_logged { None } else { self.refused.permit_of((verb, outcome)) };
         if let Some(similar) = permit {
-            let trace_id = guard.record.as_ref().and_then(|record| record.trace);
+            let trace_id = guard.call.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
             tracing::warn!(verb, %caller, outcome = outcome.as_str(), trace_id, similar, "call rejected: {text}");
         } else {
             tracing::debug!(verb, %caller, outcome = outcome.as_str(), "{text}");
         }
-        (guard.outcome, guard.message) = (outcome, text);
+        (guard.call.outcome, guard.call.message) = (outcome, text);
         guard.answered(response)
     }
 }

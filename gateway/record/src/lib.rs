@@ -69,6 +69,30 @@ pub struct HttpCall {
     pub record: Option<CallRecord>,
 }
 
+/// A request of nobody about nothing.
+impl Default for HttpCall {
+    fn default() -> Self {
+        Self {
+            verb: None,
+            started: Instant::now(),
+            took: Duration::ZERO,
+            queued: Duration::ZERO,
+            caller: SocketAddr::from(([0; 4], 0)),
+            secure: false,
+            flow: Flow::Own,
+            http: Default::default(),
+            parent: None,
+            generation: 0,
+            request_bytes: 0,
+            response_bytes: 0,
+            status: None,
+            outcome: CallOutcome::Ok,
+            message: String::new(),
+            record: None,
+        }
+    }
+}
+
 /// The record of one call and its outcome.
 #[derive(Debug)]
 pub struct CallRecord {

@@ -35,7 +35,7 @@ async fn answer(response: ResponseFuture) -> (u16, Vec<u8>) {
     (head.status.as_u16(), whole)
 }
 
-async fn call(requests: &SendRequest<Bytes>, path: &str, body: String) -> (u16, Value) {
+pub(crate) async fn call(requests: &SendRequest<Bytes>, path: &str, body: String) -> (u16, Value) {
     let (response, mut stream) = begin(requests, path).await;
     stream.send_data(body.into(), true).unwrap();
     let (status, body) = answer(response).await;

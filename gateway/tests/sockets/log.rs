@@ -2,12 +2,13 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use crate::http2::call;
 use crate::support::{
     Gateway,
     backend::{Act, Scripted, configured, info},
     by_name,
     certificates::Authority,
-    secured::{HTTP_1, Secured, open},
+    secured::{HTTP_1, HTTP_2, Secured, connect_h2, open},
     steady,
     written::Written,
 };
@@ -109,14 +110,21 @@ async fn refused_calls_bring_a_line_a_second_for_each_kind() {
 
 #[tokio::test]
 async fn at_level_debug_each_line_names_the_connection_and_the_call() {
-    for (level, expected) in [(Level::INFO, 0), (Level::DEBUG, 1)] {
+    for (level, protocols, expected) in
+        [(Level::INFO, HTTP_2, 0), (Level::DEBUG, HTTP_1, 1), (Level::DEBUG, HTTP_2, 1)]
+    {
         let (written, _guard) = Written::at(level);
         let fails = Scripted::always(Act::Status(13, "no")).await;
-        let configured = configured("fails", &fails, "filter: {}");
-        let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
-        assert!(gateway.post("/filter", by_name(&["a"])).await.error().contains("backend fails failed"));
-        let call = r#":call{verb="filter" pod="web-0" namespace="shop"}: "#;
-        let lines = written.with(&["connection{peer=127.0.0.1:", call, "backend call failed: "]);
+        let secured = Secured::start_before("", fails).await;
+        let client = secured.client(None, protocols);
+        if protocols == HTTP_1 {
+            secured.filter(&client).await.unwrap();
+        } else {
+            let requests = connect_h2(secured.gateway.address, &client).await;
+            call(&requests, "/filter", by_name(&["a"])).await;
+        }
+        let spans = r#":call{verb="filter" pod="web-0" namespace="shop"}: "#;
+        let lines = written.with(&["connection{peer=127.0.0.1:", spans, "backend call failed: "]);
         assert_eq!(lines.len(), expected, "{lines:#?}");
         assert_eq!(written.with(&["backend call failed: "]).len(), 1);
     }

@@ -18,8 +18,10 @@ use crate::{
     addresses::{Hosts, before, calls, connected, filter, resolving},
     hooks::{agrees, hooks},
     support::{
+        Gateway,
+        admin::Admin,
         backend::{Act, Scripted, filtered, info},
-        in_full, pass, preempting,
+        in_full, node, pass, preempting,
         preempting::kept,
         until,
     },
@@ -126,6 +128,31 @@ async fn retries_are_a_share_of_the_calls() {
     // All but the last one were tried again. The reserve of ten comes first.
     let retries = refusals.load(Ordering::Relaxed) - 1;
     assert!((10..=10 + (pods as usize).div_ceil(5)).contains(&retries), "{retries} of {pods}");
+}
+
+/// The other address needs facts about a node for which the call waits.
+#[tokio::test]
+async fn the_wait_for_nodes_before_a_retry_is_a_part_of_its_time() {
+    let refuses = Scripted::start(preempting::info(NodeView::Name), |_, _| Act::Refuse).await;
+    let answers = preempting::keeping(NodeView::Facts, vec![kept(0, &[0, 1])]).await;
+    let cadences = Cadences { unknown_nodes: Duration::from_millis(200), ..patient() };
+    let sources = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 60s}";
+    let racks = "- {name: racks, url: 'http://racks.test:9000', preempt: {timeout: 30s}}";
+    let hosts = Hosts::of(&[&refuses, &answers]);
+    let gateway =
+        Gateway::start_resolving(&format!("{sources}\nbackends:\n{racks}\n"), cadences, hosts).await;
+    connected(Admin::of(&gateway).await, 2).await;
+    assert!(gateway.table.apply(node("n1").to_string().as_bytes()).unwrap());
+    let mut pod = 0;
+    // The others begin at the address that answers.
+    while refuses.messages("Preempt").is_empty() {
+        pod += 1;
+        let body = preempting::call().replace("u-1", &format!("u-{pod}"));
+        assert_eq!(gateway.post("/preempt", body).await.status, 200);
+    }
+    let told = answers.metadata("Preempt", "grpc-timeout").pop().unwrap();
+    let micros: u64 = told.trim_end_matches('u').parse().unwrap();
+    assert!(micros <= 29_800_000, "{micros}");
 }
 
 /// Ten of thirty seconds after the first address was called it refuses the call.

@@ -3,7 +3,7 @@
 use crate::support::{
     Gateway,
     backend::{Act, Scripted, configured as backend, info as filtering, rows},
-    by_name,
+    by_name, ended,
     function::labelled,
     preempting::{adding, call, info, keeping, kept, left, request, sparing},
     until,
@@ -59,6 +59,30 @@ async fn a_shadow_that_is_down_has_failed() {
         let labels = format!("backend=\"down\",verb=\"{verb}\",kind=\"unreachable\",policy=\"none\"");
         let line = format!("extender_gateway_backend_failures_total{{{labels}}} 1\n");
         assert!(gateway.metrics.text().contains(&line), "{}", gateway.metrics.text());
+    }
+}
+
+/// Nobody waits for a shadow, so all of its time is left when it is asked.
+#[tokio::test]
+async fn a_shadow_has_exactly_its_timeout() {
+    let victims = Scripted::start(info(NodeView::Name), |_, _| Act::Hang).await;
+    let nodes = Scripted::always(Act::Hang).await;
+    let short = backend("short", &nodes, "mode: Shadow, filter: {timeout: 1ms}, score: {timeout: 499ms}");
+    let other = backend("other", &victims, "mode: Shadow, preempt: {timeout: 1ms}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{short}{other}")).await;
+    for (path, method, backend, body, told) in [
+        ("/prioritize", "Score", &nodes, by_name(&["a"]), "499000u"),
+        ("/filter", "Filter", &nodes, by_name(&["a"]), "1000u"),
+        ("/preempt", "Preempt", &victims, call(), "1000u"),
+    ] {
+        let asked = async {
+            // The end of a millisecond can come before the request.
+            while backend.metadata(method, "grpc-timeout").is_empty() {
+                gateway.post(path, &body).await;
+            }
+        };
+        ended("it is not asked", asked).await;
+        assert_eq!(backend.metadata(method, "grpc-timeout")[0], told);
     }
 }
 

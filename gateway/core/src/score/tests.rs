@@ -44,6 +44,17 @@ fn half_is_rounded_away_from_zero() {
     assert_eq!(totals(3, &[&scores]), [Some(1), Some(-1), Some(10)]);
 }
 
+/// As integers of 64 and of 128 bits, above and below.
+#[test]
+fn a_total_is_bounded() {
+    for (direction, expected) in [(LEAST, LARGEST_TOTAL), (LARGEST, -LARGEST_TOTAL)] {
+        let scores = ballot(Normalization::Max(direction), 1_000_000, &[i32::MIN, 1]);
+        for ballots in [44, 440] {
+            assert_eq!(totals(2, &vec![&scores; ballots])[0], Some(expected), "{direction:?} {ballots}");
+        }
+    }
+}
+
 #[test]
 fn a_node_without_scores_has_no_total_and_zeros_have_one() {
     let mut partial = ballot(Normalization::None, 3, &[0, 2]);
