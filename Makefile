@@ -304,7 +304,7 @@ lint: rust
 
 # For policy authors.
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-types -p extender-policy-sdk -p extender-policy-controllers
 
 # For contributors.
 docs-private: rust ## The documentation of all crates, private items included
