@@ -304,7 +304,8 @@ lint: rust
 
 # For policy authors.
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-types -p extender-policy-sdk -p extender-policy-controllers
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --all-features -p extender-policy-types
 
 # For contributors.
 docs-private: rust ## The documentation of all crates, private items included
