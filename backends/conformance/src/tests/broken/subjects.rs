@@ -79,8 +79,8 @@ impl Policy for Reading {
     fn info(&self) -> Info {
         let mut reads = Reads::new();
         reads.node_label("zone");
-        reads.node_label("zoo");
         reads.pod_label("app");
+        reads.pod_label("zone");
         reads.node(NodePart::Taints).node(NodePart::Allocatable).node(NodePart::Name).pod(PodPart::Priority);
         reads.pods_by(PodsBy::Owner);
         let mut placed = reads.clone();
