@@ -305,6 +305,7 @@ lint: rust
 # For policy authors.
 docs: rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --all-features -p extender-policy-types
 
 # For contributors.
 docs-private: rust ## The documentation of all crates, private items included

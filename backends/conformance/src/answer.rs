@@ -117,7 +117,7 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
         let what = if question.verb.has_nodes() { "nodes" } else { "pod" };
         return failed(format!("`result.evaluated` is {evaluated}; the request has {expected} {what}"));
     }
-    at_most("result.revision", &result.revision, REVISION_BYTES)?;
+    at_most("`result.revision`", &result.revision, REVISION_BYTES)?;
     let revision = result.revision.clone();
     let (mut pod, mut with_verdicts) = (None, None);
     let verdicts = match response {
@@ -143,9 +143,10 @@ pub(crate) fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> 
     Ok(())
 }
 
-pub(crate) fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
+/// `what` is a field in backticks, or words.
+pub(crate) fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), Stop> {
     if text.len() > bytes {
-        return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));
+        return failed(format!("{what} has {} bytes; at most {bytes} are allowed", text.len()));
     }
     Ok(())
 }

@@ -53,6 +53,9 @@ pub(crate) const PER_NODE: [Verb; 4] =
 pub(crate) const CACHEABLE: [Verb; 5] =
     [Verb::Filter, Verb::Score, Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
+/// The verbs that are told where the pods are that are like the pod.
+pub(crate) const TOLD_TOPOLOGY: [Verb; 2] = [Verb::Filter, Verb::Score];
+
 /// The hook whose requests have a pod alone.
 pub(crate) const POD_ALONE: [Verb; 1] = [Verb::BeforeFilter];
 

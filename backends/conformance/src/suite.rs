@@ -163,7 +163,7 @@ impl Suite {
         }
     }
 
-    /// The message of every status so far had at most a kibibyte.
+    /// The message of every status so far was not longer than the gateway reads.
     pub(crate) fn check_status_messages(&self) -> Result<(), Stop> {
         let longest = self.longest_status.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, method) = &*longest;
@@ -176,6 +176,19 @@ impl Suite {
     /// A question that must be refused with this code and a message.
     pub(crate) async fn refused(&self, question: &Question, code: Code, what: &str) -> Result<(), Stop> {
         self.refused_message(question.verb, question.encode(), &[code], what).await
+    }
+
+    /// A question that must be refused as invalid, with a message that names this field.
+    pub(crate) async fn refused_naming(
+        &self,
+        question: &Question,
+        field: &str,
+        what: &str,
+    ) -> Result<(), Stop> {
+        let answered = self.send(question.verb, question.encode()).await?;
+        let unnamed = answered.as_ref().err().filter(|status| !status.message().contains(field)).map(shown);
+        refused(answered, &[Code::InvalidArgument], what)?;
+        unnamed.map_or(Ok(()), |status| failed(format!("{what}: {status}; it does not name `{field}`")))
     }
 
     /// A message that must be refused with one of these codes and a message.

@@ -54,7 +54,8 @@ fn go() -> String {
     let word = |word: &str| word[..1].to_owned() + &word[1..].to_lowercase();
     let camel = |name: &str| name.split('_').map(word).collect::<String>();
     // Aligned behind the longest name, as gofmt does.
-    let lines = lines(|name, value| format!("\t{:26} = {value}\n", camel(name)));
+    let width = lines(|name, _| camel(name) + "\n").lines().map(str::len).max().unwrap_or_default();
+    let lines = lines(|name, value| format!("\t{:width$} = {value}\n", camel(name)));
     format!("// {HEAD}\n\n// Package limits has the {DOC}\npackage limits\n\nconst (\n{lines})\n")
 }
 

@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         "bind.again" Must ["48.4"] "what is bound is BOUND again" => again;
         "bind.other-uid" Must ["48.6"] "a pod with another UID is not bound" => other_uid;
         "bind.other-pod" Must ["48.7"] "facts about another pod are refused" => other_pod;
-        "bind.message" Should ["48.5"] "the message has at most 1,024 bytes" => message;
+        "bind.message" Should ["48.5"] "the message is not longer than the gateway reads" => message;
     }
 }
 
@@ -181,5 +181,5 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn message(suite: &Suite) -> Result<(), Stop> {
-    at_most("message", &bind(suite).await?.message, BIND_MESSAGE_BYTES)
+    at_most("`message`", &bind(suite).await?.message, BIND_MESSAGE_BYTES)
 }

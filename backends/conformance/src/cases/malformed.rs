@@ -7,8 +7,8 @@ use tonic::Code;
 
 use crate::{
     case::{self, Case, Stop, failed, skipped},
-    declared::{ABOUT_NODES, ALL_BUT_BIND, POD_ALONE, VERBS, Verb},
-    question::Question,
+    declared::{ABOUT_NODES, ALL_BUT_BIND, POD_ALONE, TOLD_TOPOLOGY, Terms, VERBS, Verb},
+    question::{Question, number},
     suite::Suite,
 };
 
@@ -17,14 +17,18 @@ pub(super) fn cases() -> Vec<Case> {
         for ABOUT_NODES: "no-call" Must ["10.2"] "a request without `call` is refused" => no_call;
         for ABOUT_NODES: "no-pod" Must ["10.2"] "a request without `pod` is refused" => no_pod;
         for POD_ALONE: "no-call" Must ["59.2"] "a request without `call` is refused" => no_call;
-        for POD_ALONE: "no-pod" Must ["59.2"] "a request without `pod` is refused" => no_pod;
+        for POD_ALONE: "no-pod" Must ["10.2", "59.2"] "a request without `pod` is refused" => no_pod;
         for ABOUT_NODES: "no-nodes" Must ["10.2"] "a request without `nodes` is refused" => no_nodes;
         for ALL_BUT_BIND: "no-facts" Must ["10.2"] "a pod without facts is refused" => no_pod_facts;
         for ABOUT_NODES: "count" Must ["10.2"] "a count that differs from the rows is refused" => count;
         for ABOUT_NODES: "zero-nodes" Must ["10.2"] "a request about no nodes is refused" => zero_nodes;
         for ABOUT_NODES: "row-without-facts" Must ["10.2"] "a row that lacks facts is refused" => row_without_facts;
         for ALL_BUT_BIND: "values" Must ["41.2"] "a wrong number of values is refused" => values;
+        for ALL_BUT_BIND: "absent-order" Should ["41.3"] "positions of absent keys in disorder are refused" => absent_order;
         for ABOUT_NODES: "pod-counts" Must ["41.2"] "a wrong number of counts is refused" => pod_counts;
+        for ABOUT_NODES: "pod-counts-order" Should ["41.3"] "counts in disorder are refused" => pod_counts_order;
+        for TOLD_TOPOLOGY: "topology-counts" Must ["41.2"] "a wrong number of counts is refused" => topology_counts;
+        for TOLD_TOPOLOGY: "domains-order" Should ["41.3"] "domains in disorder are refused" => domains_order;
         for VERBS: "not-protobuf" Must ["50.2"] "a message that is not protobuf is refused" => |suite, verb|
             undecodable(suite, verb, Bytes::from_static(&[0xff; 64]), "64 bytes 0xff").await;
         for VERBS: "cut-off" Must ["50.2"] "a message that is cut off is refused" => cut_off;
@@ -66,17 +70,18 @@ async fn refused(suite: &Suite, question: &Question, what: &str) -> Result<(), S
 
 async fn no_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 2)?;
+    // The message may be about the args, which are missing with the call.
     refused(suite, &Question { call: None, ..question }, "a request without `call`").await
 }
 
 async fn no_pod(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 2)?;
-    refused(suite, &Question { pod: None, ..question }, "a request without `pod`").await
+    suite.refused_naming(&Question { pod: None, ..question }, "pod", "a request without `pod`").await
 }
 
 async fn no_nodes(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 2)?;
-    refused(suite, &Question { nodes: None, ..question }, "a request without `nodes`").await
+    suite.refused_naming(&Question { nodes: None, ..question }, "nodes", "a request without `nodes`").await
 }
 
 async fn no_pod_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -84,7 +89,7 @@ async fn no_pod_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     if let Some(pod) = &mut question.pod {
         pod.facts = None;
     }
-    refused(suite, &question, "a request whose pod has no `facts`").await
+    suite.refused_naming(&question, "facts", "a request whose pod has no `facts`").await
 }
 
 async fn count(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -93,14 +98,14 @@ async fn count(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         if let Some(nodes) = &mut question.nodes {
             nodes.count = count;
         }
-        refused(suite, &question, &format!("`nodes.count` {count} with 3 rows")).await?;
+        suite.refused_naming(&question, "count", &format!("`nodes.count` {count} with 3 rows")).await?;
     }
     Ok(())
 }
 
 async fn zero_nodes(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 0)?;
-    refused(suite, &question, "a request about 0 nodes").await
+    suite.refused_naming(&question, "nodes", "a request about 0 nodes").await
 }
 
 async fn row_without_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -112,50 +117,66 @@ async fn row_without_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         && let Some(last) = rows.rows.last_mut()
     {
         last.facts = None;
+        // Not an empty row, which would be refused for that.
+        "node".clone_into(&mut last.name);
     }
-    refused(suite, &question, "a row without `facts`").await
+    suite.refused_naming(&question, "facts", "a row without `facts`").await
 }
 
-async fn values(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let terms = suite.terms(verb)?;
+/// The values of a map, and the positions of those that are absent.
+type Values<'a> = (&'a mut Vec<String>, &'a mut Vec<u32>);
+
+/// A map of a request whose values are sent by position.
+struct Map {
+    name: &'static str,
+    keys: usize,
+    of: fn(&mut Question) -> Option<Values<'_>>,
+}
+
+/// The maps of a verb with `reads`, of which one has keys.
+fn maps(terms: Terms<'_>) -> Result<[Map; 4], Stop> {
     let Some(reads) = terms.reads() else { return skipped("the verb has no `reads`") };
-    let keys = |map: Option<&api::MapReads>| map.is_some_and(|map| !map.keys.is_empty());
+    let keys = |map: Option<&api::MapReads>| map.map_or(0, |map| map.keys.len());
     let (pod, node) = (reads.pod.clone().unwrap_or_default(), reads.node.clone().unwrap_or_default());
-    let maps: [(&str, bool, Values); 4] = [
-        ("label_values of a row", keys(node.labels.as_ref()), |question| {
-            Some(&mut row_facts(question)?.label_values)
-        }),
-        ("annotation_values of a row", keys(node.annotations.as_ref()), |question| {
-            Some(&mut row_facts(question)?.annotation_values)
-        }),
-        ("label_values of the pod", keys(pod.labels.as_ref()), |question| {
-            Some(&mut question.pod.as_mut()?.facts.as_mut()?.label_values)
-        }),
-        ("annotation_values of the pod", keys(pod.annotations.as_ref()), |question| {
-            Some(&mut question.pod.as_mut()?.facts.as_mut()?.annotation_values)
-        }),
+    let maps = [
+        Map {
+            name: "label_values of a row",
+            keys: keys(node.labels.as_ref()),
+            of: |question| {
+                row_facts(question).map(|facts| (&mut facts.label_values, &mut facts.absent_labels))
+            },
+        },
+        Map {
+            name: "annotation_values of a row",
+            keys: keys(node.annotations.as_ref()),
+            of: |question| {
+                row_facts(question).map(|facts| (&mut facts.annotation_values, &mut facts.absent_annotations))
+            },
+        },
+        Map {
+            name: "label_values of the pod",
+            keys: keys(pod.labels.as_ref()),
+            of: |question| {
+                pod_facts(question).map(|facts| (&mut facts.label_values, &mut facts.absent_labels))
+            },
+        },
+        Map {
+            name: "annotation_values of the pod",
+            keys: keys(pod.annotations.as_ref()),
+            of: |question| {
+                pod_facts(question).map(|facts| (&mut facts.annotation_values, &mut facts.absent_annotations))
+            },
+        },
     ];
-    if !maps.iter().any(|(_, declared, _)| *declared) {
+    if maps.iter().all(|map| map.keys == 0) {
         return skipped("`reads` has no keys");
     }
-    for (what, declared, of) in maps {
-        let question = suite.random_question(verb, 2)?;
-        if declared {
-            let mut without = question.clone();
-            of(&mut without).map(Vec::clear);
-            refused(suite, &without, &format!("no {what}")).await?;
-        }
-        let mut more = question;
-        if let Some(values) = of(&mut more) {
-            values.push("one too many".to_owned());
-            refused(suite, &more, &format!("one too many {what}")).await?;
-        }
-    }
-    Ok(())
+    Ok(maps)
 }
 
-/// One of the lists of values of a request.
-type Values = fn(&mut Question) -> Option<&mut Vec<String>>;
+fn pod_facts(question: &mut Question) -> Option<&mut api::PodFacts> {
+    question.pod.as_mut()?.facts.as_mut()
+}
 
 /// The facts of the first row.
 fn row_facts(question: &mut Question) -> Option<&mut api::NodeFacts> {
@@ -165,18 +186,112 @@ fn row_facts(question: &mut Question) -> Option<&mut api::NodeFacts> {
     }
 }
 
-async fn pod_counts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let terms = suite.terms(verb)?;
-    let declared =
-        terms.reads().and_then(|reads| reads.node.as_ref()).is_some_and(|node| !node.pod_counts.is_empty());
-    if !declared {
+async fn values(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    for Map { name, keys, of } in maps(suite.terms(verb)?)? {
+        let question = suite.random_question(verb, 2)?;
+        if keys > 0 {
+            let mut without = question.clone();
+            if let Some((values, absent)) = of(&mut without) {
+                values.clear();
+                absent.clear();
+            }
+            refused(suite, &without, &format!("no {name}")).await?;
+        }
+        let mut more = question;
+        if let Some((values, _)) = of(&mut more) {
+            values.push("one too many".to_owned());
+            refused(suite, &more, &format!("one too many {name}")).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn absent_order(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    for Map { name, keys, of } in maps(suite.terms(verb)?)? {
+        let lists = [(0, vec![number(keys)]), (1, vec![0, 0]), (2, vec![1, 0])];
+        for (_, positions) in lists.into_iter().filter(|(least, _)| keys >= *least) {
+            let mut question = suite.random_question(verb, 2)?;
+            let what = format!("positions {positions:?} of absent keys beside {keys} {name}");
+            if let Some((values, absent)) = of(&mut question) {
+                values.iter_mut().for_each(String::clear);
+                *absent = positions;
+                refused(suite, &question, &what).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A question whose rows have `pod_counts`.
+fn counted(suite: &Suite, verb: Verb) -> Result<Question, Stop> {
+    let node = suite.terms(verb)?.reads().and_then(|reads| reads.node.as_ref());
+    if node.is_none_or(|node| node.pod_counts.is_empty()) {
         return skipped("`reads.node.pod_counts` is not declared");
     }
-    let question = suite.random_question(verb, 2)?;
+    suite.random_question(verb, 2)
+}
+
+async fn pod_counts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = counted(suite, verb)?;
     refused(suite, &question.clone().rows(|row| row.pod_counts.clear()), "a row without `pod_counts`")
         .await?;
     let more = question.rows(|row| row.pod_counts.push(api::PodCounts::default()));
     refused(suite, &more, "a row with one entry of `pod_counts` too many").await
+}
+
+async fn pod_counts_order(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = counted(suite, verb)?;
+    for pairs in [[("a", "b"), ("a", "a")], [("b", "a"), ("a", "b")], [("a", "a"), ("a", "a")]] {
+        let counts = pairs.map(|(namespace, value)| api::PodCount {
+            namespace: namespace.to_owned(),
+            value: value.to_owned(),
+            pods: 1,
+            ..api::PodCount::default()
+        });
+        let unordered =
+            question.clone().rows(|row| row.pod_counts.iter_mut().for_each(|by| by.counts = counts.to_vec()));
+        refused(suite, &unordered, &format!("`pod_counts` of {pairs:?} in this order")).await?;
+    }
+    Ok(())
+}
+
+/// A question whose pod has `topology_counts`, with this change of them.
+fn told_topology(
+    suite: &Suite,
+    verb: Verb,
+    change: impl FnOnce(&mut Vec<api::TopologyCounts>),
+) -> Result<Question, Stop> {
+    let pod = suite.terms(verb)?.reads().and_then(|reads| reads.pod.as_ref());
+    if pod.is_none_or(|pod| pod.topology_counts.is_empty()) {
+        return skipped("`reads.pod.topology_counts` is not declared");
+    }
+    let mut question = suite.random_question(verb, 2)?;
+    if let Some(pod) = &mut question.pod {
+        change(&mut pod.topology_counts);
+    }
+    Ok(question)
+}
+
+async fn topology_counts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let without = told_topology(suite, verb, Vec::clear)?;
+    refused(suite, &without, "a pod without `topology_counts`").await?;
+    let more = told_topology(suite, verb, |counts| counts.push(api::TopologyCounts::default()))?;
+    refused(suite, &more, "a pod with one entry of `topology_counts` too many").await
+}
+
+async fn domains_order(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    for values in [["b", "a"], ["a", "a"]] {
+        let domain =
+            |value: &str| api::DomainCount { value: value.to_owned(), pods: 1, ..Default::default() };
+        let domains = values.map(domain).to_vec();
+        let question = told_topology(suite, verb, |counts| {
+            for by in counts {
+                by.domains.clone_from(&domains);
+            }
+        })?;
+        refused(suite, &question, &format!("`domains` {values:?} in this order")).await?;
+    }
+    Ok(())
 }
 
 /// Codes for a message that cannot be decoded: libraries that decode before the policy is asked use their own.

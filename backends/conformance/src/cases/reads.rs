@@ -8,7 +8,7 @@ use tonic::Code;
 
 use crate::{
     case::{self, Case, Stop, failed, skipped},
-    declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
+    declared::{ALL_BUT_BIND, CACHEABLE, TOLD_TOPOLOGY, Terms, Verb},
     question::{Question, Scene},
     sent::Extent,
     suite::Suite,
@@ -152,7 +152,7 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
                 Ok(_) => {}
             }
         }
-        if !pods.is_empty() && !matches!(terms.verb, Verb::Filter | Verb::Score) {
+        if !pods.is_empty() && !TOLD_TOPOLOGY.contains(&terms.verb) {
             return failed(format!("{verb}: `topology_counts` are only for filter and score"));
         }
     }

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use extender_policy_api::v1alpha1 as api;
+use tonic::Code;
 
 use crate::{
     case::{self, Case, Stop, failed},
+    client::shown,
     declared::Terms,
     question::Scene,
     suite::Suite,
@@ -24,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         "table.huge" Must ["21.1", "24.1"] "15,000 nodes" => huge;
         "table.meanwhile" Must ["21.2"] "calls are answered while a large message is applied" => meanwhile;
         "table.nothing-sent" Must ["52.1"] "20 streams without a message do no harm" => nothing_sent;
+        "table.limits" Must ["23.1"] "200 tables: each is held, or refused" => limits;
     }
 }
 
@@ -119,4 +122,33 @@ async fn nothing_sent(suite: &Suite) -> Result<(), Stop> {
         table.close().await?;
     }
     suite.still_serves("20 streams without a message").await
+}
+
+async fn limits(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(2);
+    let mut client = suite.connect().await?;
+    let mut tables = Vec::new();
+    for number in 0..200 {
+        // Servers limit the streams of a connection.
+        if number % 10 == 9 {
+            client = suite.connect().await?;
+        }
+        let mut table = Table::open(suite, &client);
+        let message = table.first(terms, &scene);
+        match table.ends(message).await? {
+            None => tables.push(table),
+            Some(status) if status.code() == Code::ResourceExhausted => {}
+            Some(status) => {
+                let text =
+                    format!("table {number}: {}; expected to be held, or RESOURCE_EXHAUSTED", shown(&status));
+                return failed(text);
+            }
+        }
+    }
+    for table in tables.iter().take(3).chain(tables.last()) {
+        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
+    }
+    drop(tables);
+    suite.still_serves("200 tables").await
 }

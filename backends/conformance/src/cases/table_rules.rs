@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::{
+    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
+    v1alpha1 as api,
+};
 use prost::Message as _;
 use tonic::Code;
 
 use crate::{
     answer::Verdict,
     case::{self, Case, Stop, failed, skipped},
-    client::shown,
     declared::Terms,
     objects::Node,
     question::Scene,
@@ -35,8 +37,12 @@ pub(super) fn cases() -> Vec<Case> {
         "table.row-lacks-facts" Should ["23.2"] "a row without the facts of the view is refused" => row_lacks_facts;
         "table.version" Should ["23.2"] "a version that does not grow is refused" => version;
         "table.renamed" Should ["23.2"] "another table's name is refused" => renamed;
+        "table.no-name" Should ["23.2"] "a table without a name is refused" => |suite|
+            first_message(suite, |message| message.table = 0, "a first message without `table`").await;
+        "table.name-taken" Should ["23.2"] "a second stream for a table is refused" => name_taken;
+        "table.complete-twice" Should ["23.2"] "`complete` is refused the second time" => complete_twice;
+        "table.reads-limits" Should ["23.2"] "`view.reads` beyond the limits is refused" => reads_limits;
         "table.refused-whole" Must ["23.3"] "calls see nothing of a refused message" => refused_whole;
-        "table.limits" Must ["23.1"] "200 tables: each is held, or refused" => limits;
     }
 }
 
@@ -260,6 +266,49 @@ async fn renamed(suite: &Suite) -> Result<(), Stop> {
     refuses(&mut table, message, "another name of the table in the second message").await
 }
 
+async fn name_taken(suite: &Suite) -> Result<(), Stop> {
+    let (terms, scene, first) = held(suite, 2).await?;
+    let mut second = Table::open(suite, &suite.client);
+    second.name = first.name;
+    let message = second.first(terms, &scene);
+    refuses(&mut second, message, "a second stream for a table").await?;
+    suite.ask(&by_table(suite, terms, &scene, first.all(&scene))).await?;
+    first.close().await
+}
+
+async fn complete_twice(suite: &Suite) -> Result<(), Stop> {
+    let (terms, _, mut table) = held(suite, 2).await?;
+    let message = api::SyncNodesRequest { complete: true, ..table.message(terms, &[]) };
+    refuses(&mut table, message, "`complete` in a second message").await
+}
+
+/// The first messages have no nodes, whose rows could not fit.
+async fn reads_limits(suite: &Suite) -> Result<(), Stop> {
+    let labels = |keys| {
+        let labels = Some(api::MapReads { keys, prefixes: Vec::new() });
+        api::NodeReads { labels, ..api::NodeReads::default() }
+    };
+    let texts = |count: usize| (0..count).map(|at| format!("{at:05}")).collect::<Vec<_>>();
+    let by = |label| api::PodCountReads { by: api::PodCountBy::Label.into(), label, requests: false };
+    let parts = (1..).take(READ_PARTS + 1).collect();
+    let pod_counts = texts(READ_COUNTS + 1).into_iter().map(by).collect();
+    for (what, reads) in [
+        ("too many keys", labels(texts(READ_KEYS + 1))),
+        ("a key that is too long", labels(vec!["k".repeat(KEY_BYTES + 1)])),
+        ("too many parts", api::NodeReads { parts, ..api::NodeReads::default() }),
+        ("too many counts", api::NodeReads { pod_counts, ..api::NodeReads::default() }),
+    ] {
+        let beyond = |message: &mut api::SyncNodesRequest| {
+            message.upserts.clear();
+            if let Some(view) = &mut message.view {
+                view.reads = Some(reads);
+            }
+        };
+        first_message(suite, beyond, &format!("`view.reads` with {what}")).await?;
+    }
+    Ok(())
+}
+
 async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
     let (terms, scene, mut table) = held(suite, 2).await?;
     let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
@@ -274,33 +323,4 @@ async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
         return failed("a call was answered from a message that was refused");
     }
     Ok(())
-}
-
-async fn limits(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(2);
-    let mut client = suite.connect().await?;
-    let mut tables = Vec::new();
-    for number in 0..200 {
-        // Servers limit the streams of a connection.
-        if number % 10 == 9 {
-            client = suite.connect().await?;
-        }
-        let mut table = Table::open(suite, &client);
-        let message = table.first(terms, &scene);
-        match table.ends(message).await? {
-            None => tables.push(table),
-            Some(status) if status.code() == Code::ResourceExhausted => {}
-            Some(status) => {
-                let text =
-                    format!("table {number}: {}; expected to be held, or RESOURCE_EXHAUSTED", shown(&status));
-                return failed(text);
-            }
-        }
-    }
-    for table in tables.iter().take(3).chain(tables.last()) {
-        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
-    }
-    drop(tables);
-    suite.still_serves("200 tables").await
 }

@@ -99,6 +99,28 @@ async fn each_case_is_seen_failing() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_does_not_name_the_field_fails() {
+    let silent = changes::after(|_, _, answered| answered.map_err(|status| proxy::status(status.code())));
+    let (suite, _proxy) = suite(Subject::Reading, silent, 60).await;
+    for (name, field) in [
+        ("filter.no-pod", "pod"),
+        ("filter.no-nodes", "nodes"),
+        ("filter.no-facts", "facts"),
+        ("filter.count", "count"),
+        ("filter.zero-nodes", "nodes"),
+        ("filter.row-without-facts", "facts"),
+    ] {
+        let case = cases::all().into_iter().find(|case| case.name() == name).unwrap();
+        let outcome = case.run(&suite).await.outcome;
+        let expected = format!("it does not name `{field}`");
+        assert!(
+            matches!(&outcome, Outcome::Failed(text) if text.ends_with(&expected)),
+            "{name}: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn responses_that_are_no_unary_ones_of_grpc_fail() {
     for (envelope, text) in [
         (Envelope::Empty, "a response without a message"),

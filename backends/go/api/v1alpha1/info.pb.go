@@ -1066,7 +1066,7 @@ func (x *VerbInfo) GetChanges() []ChangedPart {
 
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
-// changes only when something changes that is read. At most READ_KEYS and READ_PARTS in total.
+// changes only when something changes that is read. At most READ_KEYS keys and prefixes, and READ_PARTS parts.
 type Reads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend

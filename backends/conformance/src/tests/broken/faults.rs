@@ -232,7 +232,8 @@ fn call(case: &str) -> Fault {
         }
         "extremes" => extremes(),
         "no-call" | "no-pod" | "no-nodes" | "no-facts" | "count" | "zero-nodes" | "row-without-facts"
-        | "values" | "pod-counts" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
+        | "values" | "absent-order" | "pod-counts" | "pod-counts-order" | "topology-counts"
+        | "domains-order" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
         "wrong-args" => careless_args(),
         "snapshot" => flips(|_, sent| sent.call.snapshot == u64::MAX),
         "any-purpose" => {
@@ -452,7 +453,9 @@ fn table(case: &str) -> (Subject, Fault) {
         }
         "later-fields" => streams(F::RefusesUnknownFields),
         "not-protobuf" | "no-view" | "unknown-view" | "id-zero" | "no-row" | "row-lacks-facts"
-        | "version" | "renamed" => streams(F::Tolerates),
+        | "version" | "renamed" | "no-name" | "name-taken" | "complete-twice" | "reads-limits" => {
+            streams(F::Tolerates)
+        }
         "refused-whole" => streams(F::AppliesAPart),
         "limits" => streams(F::TenTables),
         "closed" | "reset" | "disconnected" => streams(F::NeverEnds),

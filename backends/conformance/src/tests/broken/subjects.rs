@@ -80,9 +80,12 @@ impl Policy for Reading {
         let mut reads = Reads::new();
         reads.node_label("zone");
         reads.pod_label("app");
+        reads.pod_label("zone");
         reads.node(NodePart::Taints).node(NodePart::Allocatable).node(NodePart::Name).pod(PodPart::Priority);
         reads.pods_by(PodsBy::Owner);
-        let pure = || Verb::per_node().pure().reads(&reads);
+        let mut placed = reads.clone();
+        placed.pods_by_topology(PodsBy::Owner, "zone");
+        let pure = || Verb::per_node().pure().reads(&placed);
         Info::new("reading", "1")
             .filters(pure())
             .scores(pure(), Scale::between(-10..=1_000).normalize(Normalization::MinMax))
