@@ -147,7 +147,8 @@ async fn the_wait_for_nodes_before_a_retry_is_a_part_of_its_time() {
     // The others begin at the address that answers.
     while refuses.messages("Preempt").is_empty() {
         pod += 1;
-        let body = preempting::call().replace("u-1", &format!("u-{pod}"));
+        // A node is waited for once.
+        let body = preempting::call().replace("u-1", &format!("u-{pod}")).replace("n2", &format!("n2-{pod}"));
         assert_eq!(gateway.post("/preempt", body).await.status, 200);
     }
     let told = answers.metadata("Preempt", "grpc-timeout").pop().unwrap();
