@@ -5,15 +5,36 @@ use extender_gateway_core::{BackendFailure, filter::Refusal, reason};
 use extender_policy_api::limits::{
     NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES, SHOWN_REASON_BYTES,
 };
-use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
+use extender_policy_api::v1alpha1 as api;
 
 use crate::{
-    protobuf::{count_numbers, fields, malformed, merged},
+    protobuf::{count_numbers, decoded, fields, malformed},
     question::ScoresWanted as Wanted,
+    scores,
 };
 
 const _: () =
     assert!(reason::LONGEST == SHOWN_REASON_BYTES, "the core has no dependencies, so it repeats this");
+
+/// The field of `FilterResponse` with the scores, and that of `ScoreResponse`.
+const FILTER_SCORES: u32 = 3;
+const SCORES: u32 = 2;
+
+/// A `FilterResponse` without its scores.
+#[derive(prost::Message)]
+struct FilterHead {
+    #[prost(message, optional, tag = "1")]
+    result: Option<api::Result>,
+    #[prost(message, repeated, tag = "2")]
+    rejections: Vec<api::Rejection>,
+}
+
+/// A `ScoreResponse` without its scores.
+#[derive(prost::Message)]
+struct ScoreHead {
+    #[prost(message, optional, tag = "1")]
+    result: Option<api::Result>,
+}
 
 /// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
 pub fn largest_answer(count: u32) -> usize {
@@ -70,13 +91,13 @@ pub fn filter(
     count: u32,
     wanted: Wanted,
 ) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
-    let scores = check_filter(&message, count)?;
-    let FilterResponse { result, rejections, scores } =
-        merged(FilterResponse { scores: room_for(scores), ..FilterResponse::default() }, message)?;
+    check_rejections(&message, count)?;
+    let scores = scores::read(&message, FILTER_SCORES, count)?;
+    let FilterHead { result, rejections } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
-    let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
+    let scores = scores.map(|scores| scores::all(scores, count)).transpose()?;
     let refusals =
         rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions, rule }| {
             Refusal {
@@ -95,12 +116,11 @@ pub fn filter(
 /// # Errors
 /// As for [`filter()`], or not exactly `count` scores.
 pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, BackendFailure> {
-    let scores = check_scores(&message, 2, count)?;
-    let ScoreResponse { result, scores } =
-        merged(ScoreResponse { scores: room_for(scores), result: None }, message)?;
+    let scores = scores::read(&message, SCORES, count)?;
+    let ScoreHead { result } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
-    let value = scores.ok_or_else(|| malformed("response has no scores"))?.values;
-    Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
+    let value = scores.ok_or_else(|| malformed("response has no scores"))?;
+    Ok(Reply::Answered(Answered { value: scores::all(value, count)?, revision }))
 }
 
 /// Rejects positions that no node has, or that occur twice. `done` is what happens to the nodes.
@@ -125,16 +145,10 @@ pub(super) fn check_positions<'p>(
     Ok(())
 }
 
-/// Memory for so many scores, which would otherwise be allocated in eight steps for hundreds of nodes.
-fn room_for(scores: usize) -> Option<api::Scores> {
-    (scores > 0).then(|| api::Scores { values: Vec::with_capacity(scores) })
-}
-
-/// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be; returns the number of scores.
-fn check_filter(message: &[u8], count: u32) -> Result<usize, BackendFailure> {
+/// Rejects a filter answer with more rejections or positions than an answer about `count` nodes can have.
+fn check_rejections(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const REJECTIONS: u32 = 2;
     const POSITIONS: u32 = 3;
-    const SCORES: u32 = 3;
     let most = count as usize;
     let (mut rejections, mut positions) = (0_usize, 0);
     for field in fields(message) {
@@ -151,35 +165,7 @@ fn check_filter(message: &[u8], count: u32) -> Result<usize, BackendFailure> {
             return Err(malformed(format!("{positions} rejected positions for {count} nodes")));
         }
     }
-    check_scores(message, SCORES, count)
-}
-
-/// Rejects an answer with more scores, in `Scores` at this field, than nodes; returns their number.
-fn check_scores(message: &[u8], at: u32, count: u32) -> Result<usize, BackendFailure> {
-    const VALUES: u32 = 1;
-    let mut scores = 0;
-    for field in fields(message) {
-        if let (number, Some(values)) = field?
-            && number == at
-        {
-            scores += count_numbers(values, VALUES, count as usize)?;
-            if scores > count as usize {
-                return Err(miscounted(scores, count));
-            }
-        }
-    }
-    Ok(scores)
-}
-
-fn miscounted(scores: usize, count: u32) -> BackendFailure {
-    malformed(format!("{scores} scores for {count} nodes"))
-}
-
-fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
-    if scores.len() == count as usize {
-        return Ok(scores);
-    }
-    Err(miscounted(scores.len(), count))
+    Ok(())
 }
 
 /// Checks that the nodes were evaluated; returns the revision.
@@ -207,7 +193,7 @@ pub(super) fn cut(mut text: String, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use api::{Rejection, Scores};
+    use api::{FilterResponse, Rejection, ScoreResponse, Scores};
     use extender_gateway_core::FailureKind;
     use proptest::prelude::*;
     use prost::Message;

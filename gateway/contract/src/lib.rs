@@ -13,3 +13,4 @@ pub mod preempt;
 pub mod protobuf;
 pub mod question;
 pub mod row;
+mod scores;

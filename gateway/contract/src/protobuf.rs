@@ -62,7 +62,7 @@ pub fn malformed(detail: impl AsRef<str>) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, detail)
 }
 
-fn undecodable(error: impl Display) -> BackendFailure {
+pub(super) fn undecodable(error: impl Display) -> BackendFailure {
     malformed(format!("cannot decode the response ({error})"))
 }
 
@@ -71,16 +71,7 @@ fn undecodable(error: impl Display) -> BackendFailure {
 /// # Errors
 /// It is not this protobuf message.
 pub fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
-    merged(M::default(), message)
-}
-
-/// Decodes a message into one that has room for it.
-///
-/// # Errors
-/// As of [`decoded`].
-pub fn merged<M: Message>(mut room: M, message: Bytes) -> Result<M, BackendFailure> {
-    room.merge(message).map_err(undecodable)?;
-    Ok(room)
+    M::decode(message).map_err(undecodable)
 }
 
 /// The number of a field and, unless it is a number, its content: a text, a message or packed numbers.
