@@ -13,7 +13,7 @@ mod waiting;
 use std::{sync::Arc, time::Duration};
 
 use extender_apiserver::RequestError;
-use extender_gateway_pace::complaints::{Complaints, more};
+use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use futures_util::{StreamExt as _, stream, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{
@@ -56,7 +56,7 @@ pub(super) struct Controller {
     image: String,
     pods: Pods,
     nodes: Nodes,
-    complaints: Complaints,
+    failures: RateLimitedLog<String>,
 }
 
 /// Tells of changes of what the controller decides from.
@@ -89,8 +89,9 @@ impl Changes {
 
 impl Controller {
     pub(super) fn new(store: Arc<Store>, cluster: Cluster, clock: Clock, image: String) -> Self {
-        let (pods, nodes, complaints) = Default::default();
-        Self { store, cluster, clock, image, pods, nodes, complaints }
+        let (pods, nodes) = Default::default();
+        let failures = RateLimitedLog::new(1, Duration::from_mins(1));
+        Self { store, cluster, clock, image, pods, nodes, failures }
     }
 
     /// Runs until it is dropped.
@@ -179,12 +180,11 @@ impl Controller {
     async fn annotate(&self, node: String, annotations: Note) -> Option<String> {
         let error =
             self.cluster.annotate_node(&node, annotations).await.err().filter(|error| !is_missing(error))?;
-        let left_out = self.complaints.of(&cause("nodes", &error), Instant::now());
-        if let Some(left_out) = left_out {
+        if let Some(similar) = self.failures.permit_of(cause("nodes", &error)) {
             tracing::warn!(
                 node,
-                "cannot annotate node {node}, on which reserved room is free: {error}; pods that wait for it are tried later{}",
-                more(left_out)
+                similar,
+                "cannot annotate node {node}, on which reserved room is free: {error}; pods that wait for it are tried later"
             );
         }
         Some(node)
@@ -199,12 +199,12 @@ impl Controller {
             let error = error.filter(|error| !is_conflict(error) && !is_missing(error));
             failed = error.as_ref().map(|_| action.clone());
             let Some(error) = error else { continue };
-            if let Some(left_out) = self.complaints.of(&cause(work.namespace(), &error), Instant::now()) {
+            if let Some(similar) = self.failures.permit_of(cause(work.namespace(), &error)) {
                 let name = &work.reservation.name;
                 tracing::warn!(
                     reservation = name,
-                    "cannot continue with Reservation {name}: {error}; trying again, at most 5 minutes later{}",
-                    more(left_out)
+                    similar,
+                    "cannot continue with Reservation {name}: {error}; trying again, at most 5 minutes later"
                 );
             }
         }
@@ -322,9 +322,9 @@ impl Controller {
 
     async fn remove_orphan(&self, pod: PodRef) {
         let Err(error) = self.cluster.delete_pod(&pod).await else { return };
-        if let Some(left_out) = self.complaints.of(&cause(&pod.namespace, &error), Instant::now()) {
+        if let Some(similar) = self.failures.permit_of(cause(&pod.namespace, &error)) {
             let PodRef { namespace, name, .. } = pod;
-            tracing::warn!("cannot delete placeholder pod {namespace}/{name}: {error}{}", more(left_out));
+            tracing::warn!(similar, "cannot delete placeholder pod {namespace}/{name}: {error}");
         }
     }
 }

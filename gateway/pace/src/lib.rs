@@ -3,7 +3,6 @@
 
 pub mod backoff;
 pub mod cadences;
-pub mod complaints;
 pub mod fair_queue;
 pub mod rate_limited_log;
 pub mod token_bucket;

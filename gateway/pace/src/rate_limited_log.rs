@@ -9,13 +9,17 @@ use crate::token_bucket::TokenBucket;
 /// The default for the minimum time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The most keys. Beyond it those with nothing to limit are forgotten, and if there are none, all others count as one.
+const MOST_KEYS: usize = 100;
+
 /// Limits lines that callers or backends can trigger by the hundred to one a second, or to a burst and a rate: for each
-/// key, so that no key suppresses another. Keys are never dropped: there must be few.
+/// key, so that no key suppresses another.
 #[derive(Debug)]
 pub struct RateLimitedLog<K = ()> {
     burst: u32,
     interval: Duration,
-    lines: Mutex<HashMap<K, Lines>>,
+    /// `None` is the key of those that are too many.
+    lines: Mutex<HashMap<Option<K>, Lines>>,
 }
 
 /// The lines with one key.
@@ -50,6 +54,11 @@ impl<K: Eq + Hash> RateLimitedLog<K> {
     /// As [`permit`](RateLimitedLog::permit), for lines with this key.
     pub fn permit_of(&self, key: K) -> Option<u64> {
         let mut lines = self.lines.lock();
+        let mut key = Some(key);
+        if lines.len() >= MOST_KEYS && !lines.contains_key(&key) {
+            lines.retain(|_, lines| !lines.permits.is_full());
+            key = key.filter(|_| lines.len() < MOST_KEYS);
+        }
         let new = || Lines { permits: TokenBucket::new(self.burst, 1, self.interval), suppressed: 0 };
         let Lines { permits, suppressed } = lines.entry(key).or_insert_with(new);
         if permits.take(1) {
@@ -79,6 +88,20 @@ mod tests {
         assert_eq!(lines, [Some(0), None, Some(0)]);
         tokio::time::advance(LINE_INTERVAL).await;
         assert_eq!([limited.permit_of("a"), limited.permit_of("b")], [Some(1), Some(0)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_are_bounded_and_those_without_a_line_lately_are_forgotten() {
+        let limited = RateLimitedLog::default();
+        let logged = (0..500).filter_map(|key| limited.permit_of(key)).count();
+        assert_eq!((logged, limited.lines.lock().len()), (MOST_KEYS + 1, MOST_KEYS + 1));
+        assert_eq!([limited.permit_of(7), limited.permit_of(499)], [None, None]);
+        tokio::time::advance(LINE_INTERVAL).await;
+        assert_eq!(
+            [limited.permit_of(7), limited.permit_of(499), limited.permit_of(498)],
+            [Some(1), Some(0), Some(0)]
+        );
+        assert_eq!(limited.lines.lock().len(), 3);
     }
 
     #[tokio::test(start_paused = true)]

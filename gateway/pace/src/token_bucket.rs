@@ -40,6 +40,12 @@ impl TokenBucket {
         self.left = self.left.saturating_add(tokens).min(self.most);
     }
 
+    /// Whether nothing has been taken lately.
+    pub fn is_full(&mut self) -> bool {
+        self.fill();
+        self.left == self.most
+    }
+
     fn fill(&mut self) {
         let now = Instant::now();
         let periods = (now - self.filled).as_nanos() * u128::from(self.per_period) / self.period.as_nanos();

@@ -4,7 +4,7 @@
 
 use std::{error::Error, io, time::Duration};
 
-use extender_gateway_pace::complaints::{Complaints, more};
+use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_policy_sdk::{CannotAnswer, NotReady, Unanswered, trace};
 use http::{
     Request, StatusCode, Uri,
@@ -17,7 +17,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{
     args::{Entry, Tls, Verification},
@@ -52,7 +52,8 @@ pub(super) struct Client {
     connections: Connections<HttpsConnector<HttpConnector>, Body>,
     url_prefix: String,
     timeout: Duration,
-    complaints: Complaints,
+    /// By URL and status.
+    refused: RateLimitedLog<(String, u16)>,
 }
 
 impl Client {
@@ -77,7 +78,7 @@ impl Client {
             connections,
             url_prefix: url_prefix.clone(),
             timeout: *timeout,
-            complaints: Complaints::default(),
+            refused: RateLimitedLog::new(1, Duration::from_mins(1)),
         })
     }
 
@@ -113,8 +114,8 @@ impl Client {
                 let status = status.as_u16();
                 // The body may have a time or the pod's name in it, so only the log has it.
                 let says = beginning(response.into_body()).await;
-                if let Some(left_out) = self.complaints.of(&format!("{url} {status}"), Instant::now()) {
-                    tracing::warn!("POST {url}: status {status}; expected 200{says}{}", more(left_out));
+                if let Some(similar) = self.refused.permit_of((url.to_string(), status)) {
+                    tracing::warn!(similar, "POST {url}: status {status}; expected 200{says}");
                 }
                 return Err(NoReply::Unusable(format!("status {status}; expected 200")));
             }
