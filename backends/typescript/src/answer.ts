@@ -428,6 +428,7 @@ function scoresOf({ prepared, pod, nodes }: Asked): number[] {
  */
 function earlyScores(asked: Asked): { values: number[] } | undefined {
   try {
+    asked.prepared.policy.ready();
     return { values: scoresOf(asked) };
   } catch {
     return undefined;

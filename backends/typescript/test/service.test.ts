@@ -52,8 +52,16 @@ function preempt({ policy }: Served, given: Given<typeof PreemptRequest>): Promi
 
 /** Does what the label `do` of a node says. */
 class Obedient extends Policy {
+  private isReady = true;
+
   constructor(private readonly declared: Info) {
     super();
+  }
+
+  override ready(): void {
+    if (!this.isReady) {
+      throw new NotReady('prices are a day old');
+    }
   }
 
   override info(): Info {
@@ -67,6 +75,9 @@ class Obedient extends Policy {
         throw new Error('as asked');
       case 'not ready':
         throw new NotReady('prices are a day old');
+      case 'be last':
+        this.isReady = false;
+        return Verdict.accept;
       case 'unknown':
         throw new CannotAnswer('no such claim');
       case 'nothing':
@@ -118,6 +129,14 @@ test('scores that cannot be given leave the verdicts', async () => {
   const nodes = inline([row('a', { do: 'x', score: '2147483648' })]);
   const answer = await filter(backend, { call: call(), pod, nodes, wantScores: true });
   assert.deepEqual([answer.rejections.length, answer.scores], [1, undefined]);
+  const last = await served(new Obedient(everything));
+  const late = await filter(last, {
+    call: call(),
+    pod,
+    nodes: inline([row('a', { do: 'be last' })]),
+    wantScores: true,
+  });
+  assert.deepEqual([late.rejections.length, late.scores], [0, undefined]);
   assert.equal(
     await failure(score(backend, { call: call(), pod, nodes })),
     'INTERNAL: score returned 2147483648 for position 0; expected an integer of 32 bits',

@@ -245,6 +245,7 @@ final class Answer {
    */
   private static void earlyScores(Question question, FilterResponse.Builder response) {
     try {
+      question.policy().ready();
       response.setScores(scores(question));
     } catch (Exception | StackOverflowError failure) {
       Failures.of(failure);

@@ -55,6 +55,10 @@ class ServiceTest {
         case "unknown" -> throw new CannotAnswerException("no such claim");
         case "bug" -> throw new IllegalStateException("a bug\nwith two lines");
         case "deep" -> deep();
+        case "last" -> {
+          notReady = "prices are a day old";
+          yield Verdict.accept();
+        }
         default -> Verdict.accept();
       };
     }
@@ -135,8 +139,10 @@ class ServiceTest {
     FilterResponse response = served.filter(Served.about("a", "bad").setWantScores(true));
     assertEquals(List.of(1, 3), response.getScores().getValuesList());
     // The gateway asks for them separately if they fail.
-    response = served.filter(Served.about("large").setWantScores(true));
-    assertFalse(response.hasScores());
+    for (String name : List.of("large", "last")) {
+      response = served.filter(Served.about(name).setWantScores(true));
+      assertFalse(response.hasScores(), name);
+    }
   }
 
   @Test
