@@ -144,7 +144,7 @@ guard-record: binaries valgrind ## Records the current cost of the three calls a
 	$(GUARD)
 
 # For the whole workspace, for the same reason as the binaries below.
-GUARD := cargo test --locked --workspace --test ceilings --test instructions -- --include-ignored
+GUARD = $(LINTED) --workspace --test ceilings --test instructions -- --include-ignored
 
 sdks: $(SDKS:%=sdk-%) ## The SDKs for Python, Go, TypeScript and Java: generated code, lints, tests, examples
 
@@ -296,10 +296,14 @@ format: rust
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 
+# The compiler of the workspace is Clippy's, so that what is linted is what the tests run, and dependencies are compiled once for
+# both.
+LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ cargo test --locked
+
 # Also whether the lock file of the fuzz targets is current, which nothing else here builds.
 lint: rust
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --locked -p extender-policy-sdk --all-targets -- -D warnings
+	$(LINTED) --workspace --all-targets --no-run
+	$(LINTED) -p extender-policy-sdk --all-targets --no-run
 	cargo tree --locked --manifest-path fuzz/Cargo.toml >/dev/null
 
 # For policy authors.
@@ -312,12 +316,12 @@ docs-private: rust ## The documentation of all crates, private items included
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --workspace --document-private-items
 
 unit: rust
-	cargo test --workspace --lib --bins --test fields --locked
+	$(LINTED) --workspace --lib --bins --test fields
 
 # The SDK once more without its features, which the ready-made policies turn on.
 rust-tests: rust
-	cargo test --workspace --locked
-	cargo test --locked -p extender-policy-sdk --lib --test all
+	$(LINTED) --workspace
+	$(LINTED) -p extender-policy-sdk --lib --test all
 
 go-checks: go
 	@unformatted=$$(gofmt -l tests deploy); test -z "$$unformatted" || { \
@@ -330,7 +334,7 @@ go-checks: go
 
 # Tests of the built programs.
 programs: binaries
-	cargo test --locked --workspace --test tried_rules -- --include-ignored
+	$(LINTED) --workspace --test tried_rules -- --include-ignored
 	$(TARGET)/release/extender-demo
 	$(TARGET)/release/torture --connections 200 --calls 200 --rounds 1 --overload 2
 
