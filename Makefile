@@ -60,14 +60,14 @@ test: rust go node valgrind prometheus chromium ## Everything but what is in mak
 	  '$(SDKS:%=sdk-%) @binaries go-others' \
 	  'format lint proto go-checks rust-tests docs programs guard'
 
-# In the order of what breaks most often. FUZZ_SECONDS and MINUTES are those of make fuzz and make soak.
-NIGHTLY := demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling equivalence growth chaos docs-private \
-  image-reproducible deny torture soak fuzz
+# What waits beside what computes. FUZZ_SECONDS and MINUTES are those of make fuzz and make soak.
 nightly: export EXTENDER_CONFORMANCE := tls
 nightly: export EXTENDER_MATRIX := all
 nightly: export REVISION := $(REVISION)
 nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
-	@tests/tools/lanes $(TARGET)/nightly '$(NIGHTLY)'
+	@tests/tools/lanes $(TARGET)/nightly \
+	  'demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling soak' \
+	  '@binaries equivalence growth chaos docs-private image-reproducible deny fuzz torture'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...

@@ -60,8 +60,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use extender_policy_sdk::testing::{self, TestNode, TestPod};
 
     use super::*;

@@ -228,8 +228,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use extender_policy_sdk::testing::{self, PodFacts, TestCandidate, TestNode, TestPod};
 
     use super::*;
