@@ -2,9 +2,9 @@
 
 use std::any::Any;
 
-use extender_policy_api::limits::STATUS_MESSAGE_BYTES;
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1::ErrorReason};
 use prost::DecodeError;
-use tonic::{Code, Status};
+use tonic::{Code, Status, metadata::MetadataValue};
 
 use crate::{
     ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered, View,
@@ -154,6 +154,27 @@ impl CallError {
     }
 }
 
+/// A status that says which of the errors of its code it is.
+pub(crate) fn with_reason(mut status: Status, reason: ErrorReason) -> Status {
+    status.metadata_mut().insert("extender-reason", MetadataValue::from_static(reason.as_str_name()));
+    status
+}
+
+/// Which of the errors of its code an error is.
+fn reason(error: &CallError) -> Option<ErrorReason> {
+    Some(match error.code() {
+        _ if matches!(error, CallError::Refused(Refused::TooLarge { .. })) => ErrorReason::TooLarge,
+        _ if matches!(error, CallError::Args(_)) => ErrorReason::InvalidArgs,
+        _ if matches!(error, CallError::Reads { .. }) => ErrorReason::OtherReads,
+        _ if matches!(error, CallError::OnlyDecides) => ErrorReason::Purpose,
+        Code::InvalidArgument => ErrorReason::InvalidRequest,
+        Code::Unavailable => ErrorReason::NotReady,
+        Code::Aborted => ErrorReason::CannotAnswer,
+        Code::Internal => ErrorReason::PolicyFailed,
+        _ => return None,
+    })
+}
+
 impl From<NotReady> for CallError {
     fn from(NotReady(sentence): NotReady) -> Self {
         Self::NotReady(sentence)
@@ -175,7 +196,11 @@ impl From<CallError> for Status {
         let mut message = error.to_string();
         // A client that limits the size of trailers closes the connection with all its calls.
         message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES));
-        Self::new(error.code(), message)
+        let status = Self::new(error.code(), message);
+        match reason(&error) {
+            Some(reason) => with_reason(status, reason),
+            None => status,
+        }
     }
 }
 
@@ -197,6 +222,25 @@ mod tests {
             let status = Status::from(error);
             assert_eq!(status.code(), code);
             assert!((1_000..=1_024).contains(&status.message().len()), "{} bytes", status.message().len());
+        }
+    }
+
+    #[test]
+    fn errors_of_one_code_have_different_reasons() {
+        for (error, code, reason) in [
+            (CallError::Args(ArgsError::new("none")), Code::InvalidArgument, Some("INVALID_ARGS")),
+            (CallError::Missing("pod"), Code::InvalidArgument, Some("INVALID_REQUEST")),
+            (CallError::Reads { sent: 1, declared: 2 }, Code::FailedPrecondition, Some("OTHER_READS")),
+            (CallError::OnlyDecides, Code::FailedPrecondition, Some("PURPOSE")),
+            (CallError::NotReady("old".into()), Code::Unavailable, Some("NOT_READY")),
+            (CallError::CannotAnswer(CannotAnswer("no".into())), Code::Aborted, Some("CANNOT_ANSWER")),
+            (CallError::Panicked, Code::Internal, Some("POLICY_FAILED")),
+            (CallError::NotServed("Score"), Code::Unimplemented, None),
+        ] {
+            let status = Status::from(error);
+            let given = status.metadata().get("extender-reason").map(|name| name.to_str().unwrap());
+            let expected = reason.map(|reason| format!("ERROR_REASON_{reason}"));
+            assert_eq!((status.code(), given), (code, expected.as_deref()));
         }
     }
 }

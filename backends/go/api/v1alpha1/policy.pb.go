@@ -223,6 +223,89 @@ func (BindOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{2}
 }
 
+// Why a request has no answer, in the trailer "extender-reason". OPTIONAL: without it, and with a name that the gateway does
+// not know, the code counts alone. If several apply, the backend gives the first one in the order of these numbers.
+type ErrorReason int32
+
+const (
+	// Never sent.
+	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
+	// RESOURCE_EXHAUSTED: the message, or what it would take decoded, is larger than the backend reads. gRPC libraries give
+	// this status without a reason, so a RESOURCE_EXHAUSTED without one means the same.
+	ErrorReason_ERROR_REASON_TOO_LARGE ErrorReason = 1
+	// RESOURCE_EXHAUSTED: the backend has too much to do, or holds too many tables. It may answer the same request later.
+	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 2
+	// INVALID_ARGUMENT: the args are not those of this policy. The message says what is expected.
+	ErrorReason_ERROR_REASON_INVALID_ARGS ErrorReason = 3
+	// FAILED_PRECONDITION: the verb has another declaration than that of Call.reads.
+	ErrorReason_ERROR_REASON_OTHER_READS ErrorReason = 4
+	// FAILED_PRECONDITION: the verb has side effects, and the purpose is not PURPOSE_DECIDE.
+	ErrorReason_ERROR_REASON_PURPOSE ErrorReason = 5
+	// INVALID_ARGUMENT: the request cannot be decoded or breaks a rule of this API. The message names the field.
+	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 6
+	// UNAVAILABLE: the policy cannot decide now, whichever pod it is.
+	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
+	// ABORTED: the policy cannot answer about this pod.
+	ErrorReason_ERROR_REASON_CANNOT_ANSWER ErrorReason = 8
+	// INTERNAL: the policy's code failed.
+	ErrorReason_ERROR_REASON_POLICY_FAILED ErrorReason = 9
+)
+
+// Enum value maps for ErrorReason.
+var (
+	ErrorReason_name = map[int32]string{
+		0: "ERROR_REASON_UNSPECIFIED",
+		1: "ERROR_REASON_TOO_LARGE",
+		2: "ERROR_REASON_OVERLOADED",
+		3: "ERROR_REASON_INVALID_ARGS",
+		4: "ERROR_REASON_OTHER_READS",
+		5: "ERROR_REASON_PURPOSE",
+		6: "ERROR_REASON_INVALID_REQUEST",
+		7: "ERROR_REASON_NOT_READY",
+		8: "ERROR_REASON_CANNOT_ANSWER",
+		9: "ERROR_REASON_POLICY_FAILED",
+	}
+	ErrorReason_value = map[string]int32{
+		"ERROR_REASON_UNSPECIFIED":     0,
+		"ERROR_REASON_TOO_LARGE":       1,
+		"ERROR_REASON_OVERLOADED":      2,
+		"ERROR_REASON_INVALID_ARGS":    3,
+		"ERROR_REASON_OTHER_READS":     4,
+		"ERROR_REASON_PURPOSE":         5,
+		"ERROR_REASON_INVALID_REQUEST": 6,
+		"ERROR_REASON_NOT_READY":       7,
+		"ERROR_REASON_CANNOT_ANSWER":   8,
+		"ERROR_REASON_POLICY_FAILED":   9,
+	}
+)
+
+func (x ErrorReason) Enum() *ErrorReason {
+	p := new(ErrorReason)
+	*p = x
+	return p
+}
+
+func (x ErrorReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ErrorReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_policy_proto_enumTypes[3].Descriptor()
+}
+
+func (ErrorReason) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_policy_proto_enumTypes[3]
+}
+
+func (x ErrorReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ErrorReason.Descriptor instead.
+func (ErrorReason) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{3}
+}
+
 // The beginning of every request.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1339,7 +1422,18 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\x18BIND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BIND_OUTCOME_BOUND\x10\x01\x12\x19\n" +
 	"\x15BIND_OUTCOME_DECLINED\x10\x02\x12\x1a\n" +
-	"\x16BIND_OUTCOME_NOT_BOUND\x10\x032\xdd\x03\n" +
+	"\x16BIND_OUTCOME_NOT_BOUND\x10\x03*\xb9\x02\n" +
+	"\vErrorReason\x12\x1c\n" +
+	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ERROR_REASON_TOO_LARGE\x10\x01\x12\x1b\n" +
+	"\x17ERROR_REASON_OVERLOADED\x10\x02\x12\x1d\n" +
+	"\x19ERROR_REASON_INVALID_ARGS\x10\x03\x12\x1c\n" +
+	"\x18ERROR_REASON_OTHER_READS\x10\x04\x12\x18\n" +
+	"\x14ERROR_REASON_PURPOSE\x10\x05\x12 \n" +
+	"\x1cERROR_REASON_INVALID_REQUEST\x10\x06\x12\x1a\n" +
+	"\x16ERROR_REASON_NOT_READY\x10\a\x12\x1e\n" +
+	"\x1aERROR_REASON_CANNOT_ANSWER\x10\b\x12\x1e\n" +
+	"\x1aERROR_REASON_POLICY_FAILED\x10\t2\xdd\x03\n" +
 	"\rPolicyService\x12^\n" +
 	"\aGetInfo\x12(.extender.policy.v1alpha1.GetInfoRequest\x1a).extender.policy.v1alpha1.GetInfoResponse\x12[\n" +
 	"\x06Filter\x12'.extender.policy.v1alpha1.FilterRequest\x1a(.extender.policy.v1alpha1.FilterResponse\x12X\n" +
@@ -1360,67 +1454,68 @@ func file_extender_policy_v1alpha1_policy_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_policy_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_extender_policy_v1alpha1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_extender_policy_v1alpha1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_extender_policy_v1alpha1_policy_proto_goTypes = []any{
 	(Purpose)(0),            // 0: extender.policy.v1alpha1.Purpose
 	(Miss)(0),               // 1: extender.policy.v1alpha1.Miss
 	(BindOutcome)(0),        // 2: extender.policy.v1alpha1.BindOutcome
-	(*Call)(nil),            // 3: extender.policy.v1alpha1.Call
-	(*Result)(nil),          // 4: extender.policy.v1alpha1.Result
-	(*FilterRequest)(nil),   // 5: extender.policy.v1alpha1.FilterRequest
-	(*FilterResponse)(nil),  // 6: extender.policy.v1alpha1.FilterResponse
-	(*Rejection)(nil),       // 7: extender.policy.v1alpha1.Rejection
-	(*ScoreRequest)(nil),    // 8: extender.policy.v1alpha1.ScoreRequest
-	(*ScoreResponse)(nil),   // 9: extender.policy.v1alpha1.ScoreResponse
-	(*Scores)(nil),          // 10: extender.policy.v1alpha1.Scores
-	(*PreemptRequest)(nil),  // 11: extender.policy.v1alpha1.PreemptRequest
-	(*Candidate)(nil),       // 12: extender.policy.v1alpha1.Candidate
-	(*Victim)(nil),          // 13: extender.policy.v1alpha1.Victim
-	(*PreemptResponse)(nil), // 14: extender.policy.v1alpha1.PreemptResponse
-	(*KeptCandidate)(nil),   // 15: extender.policy.v1alpha1.KeptCandidate
-	(*BindRequest)(nil),     // 16: extender.policy.v1alpha1.BindRequest
-	(*BindResponse)(nil),    // 17: extender.policy.v1alpha1.BindResponse
-	(*Pod)(nil),             // 18: extender.policy.v1alpha1.Pod
-	(*Nodes)(nil),           // 19: extender.policy.v1alpha1.Nodes
-	(*GetInfoRequest)(nil),  // 20: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil), // 21: extender.policy.v1alpha1.GetInfoResponse
+	(ErrorReason)(0),        // 3: extender.policy.v1alpha1.ErrorReason
+	(*Call)(nil),            // 4: extender.policy.v1alpha1.Call
+	(*Result)(nil),          // 5: extender.policy.v1alpha1.Result
+	(*FilterRequest)(nil),   // 6: extender.policy.v1alpha1.FilterRequest
+	(*FilterResponse)(nil),  // 7: extender.policy.v1alpha1.FilterResponse
+	(*Rejection)(nil),       // 8: extender.policy.v1alpha1.Rejection
+	(*ScoreRequest)(nil),    // 9: extender.policy.v1alpha1.ScoreRequest
+	(*ScoreResponse)(nil),   // 10: extender.policy.v1alpha1.ScoreResponse
+	(*Scores)(nil),          // 11: extender.policy.v1alpha1.Scores
+	(*PreemptRequest)(nil),  // 12: extender.policy.v1alpha1.PreemptRequest
+	(*Candidate)(nil),       // 13: extender.policy.v1alpha1.Candidate
+	(*Victim)(nil),          // 14: extender.policy.v1alpha1.Victim
+	(*PreemptResponse)(nil), // 15: extender.policy.v1alpha1.PreemptResponse
+	(*KeptCandidate)(nil),   // 16: extender.policy.v1alpha1.KeptCandidate
+	(*BindRequest)(nil),     // 17: extender.policy.v1alpha1.BindRequest
+	(*BindResponse)(nil),    // 18: extender.policy.v1alpha1.BindResponse
+	(*Pod)(nil),             // 19: extender.policy.v1alpha1.Pod
+	(*Nodes)(nil),           // 20: extender.policy.v1alpha1.Nodes
+	(*GetInfoRequest)(nil),  // 21: extender.policy.v1alpha1.GetInfoRequest
+	(*GetInfoResponse)(nil), // 22: extender.policy.v1alpha1.GetInfoResponse
 }
 var file_extender_policy_v1alpha1_policy_proto_depIdxs = []int32{
 	0,  // 0: extender.policy.v1alpha1.Call.purpose:type_name -> extender.policy.v1alpha1.Purpose
 	1,  // 1: extender.policy.v1alpha1.Result.miss:type_name -> extender.policy.v1alpha1.Miss
-	3,  // 2: extender.policy.v1alpha1.FilterRequest.call:type_name -> extender.policy.v1alpha1.Call
-	18, // 3: extender.policy.v1alpha1.FilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	19, // 4: extender.policy.v1alpha1.FilterRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	4,  // 5: extender.policy.v1alpha1.FilterResponse.result:type_name -> extender.policy.v1alpha1.Result
-	7,  // 6: extender.policy.v1alpha1.FilterResponse.rejections:type_name -> extender.policy.v1alpha1.Rejection
-	10, // 7: extender.policy.v1alpha1.FilterResponse.scores:type_name -> extender.policy.v1alpha1.Scores
-	3,  // 8: extender.policy.v1alpha1.ScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
-	18, // 9: extender.policy.v1alpha1.ScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	19, // 10: extender.policy.v1alpha1.ScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	4,  // 11: extender.policy.v1alpha1.ScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
-	10, // 12: extender.policy.v1alpha1.ScoreResponse.scores:type_name -> extender.policy.v1alpha1.Scores
-	3,  // 13: extender.policy.v1alpha1.PreemptRequest.call:type_name -> extender.policy.v1alpha1.Call
-	18, // 14: extender.policy.v1alpha1.PreemptRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	19, // 15: extender.policy.v1alpha1.PreemptRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	12, // 16: extender.policy.v1alpha1.PreemptRequest.candidates:type_name -> extender.policy.v1alpha1.Candidate
-	13, // 17: extender.policy.v1alpha1.Candidate.victims:type_name -> extender.policy.v1alpha1.Victim
-	18, // 18: extender.policy.v1alpha1.Victim.pod:type_name -> extender.policy.v1alpha1.Pod
-	4,  // 19: extender.policy.v1alpha1.PreemptResponse.result:type_name -> extender.policy.v1alpha1.Result
-	15, // 20: extender.policy.v1alpha1.PreemptResponse.kept:type_name -> extender.policy.v1alpha1.KeptCandidate
-	3,  // 21: extender.policy.v1alpha1.BindRequest.call:type_name -> extender.policy.v1alpha1.Call
-	18, // 22: extender.policy.v1alpha1.BindRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	4,  // 2: extender.policy.v1alpha1.FilterRequest.call:type_name -> extender.policy.v1alpha1.Call
+	19, // 3: extender.policy.v1alpha1.FilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	20, // 4: extender.policy.v1alpha1.FilterRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
+	5,  // 5: extender.policy.v1alpha1.FilterResponse.result:type_name -> extender.policy.v1alpha1.Result
+	8,  // 6: extender.policy.v1alpha1.FilterResponse.rejections:type_name -> extender.policy.v1alpha1.Rejection
+	11, // 7: extender.policy.v1alpha1.FilterResponse.scores:type_name -> extender.policy.v1alpha1.Scores
+	4,  // 8: extender.policy.v1alpha1.ScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
+	19, // 9: extender.policy.v1alpha1.ScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	20, // 10: extender.policy.v1alpha1.ScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
+	5,  // 11: extender.policy.v1alpha1.ScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
+	11, // 12: extender.policy.v1alpha1.ScoreResponse.scores:type_name -> extender.policy.v1alpha1.Scores
+	4,  // 13: extender.policy.v1alpha1.PreemptRequest.call:type_name -> extender.policy.v1alpha1.Call
+	19, // 14: extender.policy.v1alpha1.PreemptRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	20, // 15: extender.policy.v1alpha1.PreemptRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
+	13, // 16: extender.policy.v1alpha1.PreemptRequest.candidates:type_name -> extender.policy.v1alpha1.Candidate
+	14, // 17: extender.policy.v1alpha1.Candidate.victims:type_name -> extender.policy.v1alpha1.Victim
+	19, // 18: extender.policy.v1alpha1.Victim.pod:type_name -> extender.policy.v1alpha1.Pod
+	5,  // 19: extender.policy.v1alpha1.PreemptResponse.result:type_name -> extender.policy.v1alpha1.Result
+	16, // 20: extender.policy.v1alpha1.PreemptResponse.kept:type_name -> extender.policy.v1alpha1.KeptCandidate
+	4,  // 21: extender.policy.v1alpha1.BindRequest.call:type_name -> extender.policy.v1alpha1.Call
+	19, // 22: extender.policy.v1alpha1.BindRequest.pod:type_name -> extender.policy.v1alpha1.Pod
 	2,  // 23: extender.policy.v1alpha1.BindResponse.outcome:type_name -> extender.policy.v1alpha1.BindOutcome
-	20, // 24: extender.policy.v1alpha1.PolicyService.GetInfo:input_type -> extender.policy.v1alpha1.GetInfoRequest
-	5,  // 25: extender.policy.v1alpha1.PolicyService.Filter:input_type -> extender.policy.v1alpha1.FilterRequest
-	8,  // 26: extender.policy.v1alpha1.PolicyService.Score:input_type -> extender.policy.v1alpha1.ScoreRequest
-	11, // 27: extender.policy.v1alpha1.PolicyService.Preempt:input_type -> extender.policy.v1alpha1.PreemptRequest
-	16, // 28: extender.policy.v1alpha1.PolicyService.Bind:input_type -> extender.policy.v1alpha1.BindRequest
-	21, // 29: extender.policy.v1alpha1.PolicyService.GetInfo:output_type -> extender.policy.v1alpha1.GetInfoResponse
-	6,  // 30: extender.policy.v1alpha1.PolicyService.Filter:output_type -> extender.policy.v1alpha1.FilterResponse
-	9,  // 31: extender.policy.v1alpha1.PolicyService.Score:output_type -> extender.policy.v1alpha1.ScoreResponse
-	14, // 32: extender.policy.v1alpha1.PolicyService.Preempt:output_type -> extender.policy.v1alpha1.PreemptResponse
-	17, // 33: extender.policy.v1alpha1.PolicyService.Bind:output_type -> extender.policy.v1alpha1.BindResponse
+	21, // 24: extender.policy.v1alpha1.PolicyService.GetInfo:input_type -> extender.policy.v1alpha1.GetInfoRequest
+	6,  // 25: extender.policy.v1alpha1.PolicyService.Filter:input_type -> extender.policy.v1alpha1.FilterRequest
+	9,  // 26: extender.policy.v1alpha1.PolicyService.Score:input_type -> extender.policy.v1alpha1.ScoreRequest
+	12, // 27: extender.policy.v1alpha1.PolicyService.Preempt:input_type -> extender.policy.v1alpha1.PreemptRequest
+	17, // 28: extender.policy.v1alpha1.PolicyService.Bind:input_type -> extender.policy.v1alpha1.BindRequest
+	22, // 29: extender.policy.v1alpha1.PolicyService.GetInfo:output_type -> extender.policy.v1alpha1.GetInfoResponse
+	7,  // 30: extender.policy.v1alpha1.PolicyService.Filter:output_type -> extender.policy.v1alpha1.FilterResponse
+	10, // 31: extender.policy.v1alpha1.PolicyService.Score:output_type -> extender.policy.v1alpha1.ScoreResponse
+	15, // 32: extender.policy.v1alpha1.PolicyService.Preempt:output_type -> extender.policy.v1alpha1.PreemptResponse
+	18, // 33: extender.policy.v1alpha1.PolicyService.Bind:output_type -> extender.policy.v1alpha1.BindResponse
 	29, // [29:34] is the sub-list for method output_type
 	24, // [24:29] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
@@ -1442,7 +1537,7 @@ func file_extender_policy_v1alpha1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_policy_proto_rawDesc), len(file_extender_policy_v1alpha1_policy_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

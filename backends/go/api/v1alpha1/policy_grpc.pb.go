@@ -70,6 +70,9 @@ const (
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
 //
+// The trailer "extender-reason" of a status is the name of an ErrorReason, such as "ERROR_REASON_INVALID_ARGS": it tells
+// apart what has one code. No text of a message is compared.
+//
 // A status message is for operators: it is written to the gateway's log and, if the failure ends the
 // call, to the pod's condition, as one line of at most SHOWN_REASON_BYTES.
 type PolicyServiceClient interface {
@@ -170,6 +173,9 @@ func (c *policyServiceClient) Bind(ctx context.Context, in *BindRequest, opts ..
 //	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
+//
+// The trailer "extender-reason" of a status is the name of an ErrorReason, such as "ERROR_REASON_INVALID_ARGS": it tells
+// apart what has one code. No text of a message is compared.
 //
 // A status message is for operators: it is written to the gateway's log and, if the failure ends the
 // call, to the pod's condition, as one line of at most SHOWN_REASON_BYTES.

@@ -1,9 +1,12 @@
 //! The mistakes in a message of a stream, and their status codes.
 
-use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
+use extender_policy_api::{
+    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
+    v1alpha1::ErrorReason,
+};
 use tonic::{Code, Status};
 
-use crate::{node::row::Unreadable, reads::values::RowMismatch};
+use crate::{error::with_reason, node::row::Unreadable, reads::values::RowMismatch};
 
 /// Why a stream is ended.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -69,6 +72,10 @@ impl Mistake {
 
 impl From<Mistake> for Status {
     fn from(mistake: Mistake) -> Self {
-        Self::new(mistake.code(), mistake.to_string())
+        let reason = match mistake.code() {
+            Code::ResourceExhausted => ErrorReason::Overloaded,
+            _ => ErrorReason::InvalidRequest,
+        };
+        with_reason(Self::new(mistake.code(), mistake.to_string()), reason)
     }
 }

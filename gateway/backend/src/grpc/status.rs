@@ -5,7 +5,7 @@ use std::fmt;
 use extender_gateway_contract::protobuf::malformed;
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
-use extender_policy_api::limits::STATUS_MESSAGE_BYTES;
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1::ErrorReason};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 use tonic::Code;
@@ -132,6 +132,8 @@ impl From<RpcError> for BackendFailure {
 
 /// The trailer that ends each gRPC call.
 pub(super) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+/// Which of the errors of one code it is: the name of an [`ErrorReason`].
+const REASON: HeaderName = HeaderName::from_static("extender-reason");
 /// The message of a status, percent-encoded.
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
@@ -140,7 +142,7 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// Every byte comes from the backend. By the specification, a status is one field of digits. A repeated status,
 /// several joined by a comma, or one that is not a number is malformed: a call never counts as answered because one
 /// of several statuses is OK. An unknown code is `UNKNOWN`. Of several messages the first counts; what cannot be
-/// decoded in it stays unchanged. `grpc-status-details-bin` is ignored.
+/// decoded in it stays unchanged. `grpc-status-details-bin` is ignored, and so is a reason that is unknown or repeated.
 pub fn ended_ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let mut fields = headers.get_all(STATUS).iter();
     let Some(field) = fields.next() else {
@@ -160,7 +162,7 @@ pub fn ended_ok(headers: &HeaderMap) -> Result<(), RpcError> {
     }
     let kind = match known {
         Code::DeadlineExceeded => FailureKind::Late,
-        Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
+        Code::ResourceExhausted if is_about_size(headers) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
     let failure = BackendFailure::new(kind, described(known, &message));
@@ -189,9 +191,15 @@ fn message(headers: &HeaderMap) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// How gRPC libraries report that a message is over their limit.
-fn says_too_large(message: &str) -> bool {
-    ["too large", "larger than max"].iter().any(|words| message.contains(words))
+/// Whether a resource is exhausted because of a size: gRPC libraries say so without a reason.
+fn is_about_size(headers: &HeaderMap) -> bool {
+    matches!(reason_of(headers), None | Some(ErrorReason::TooLarge))
+}
+
+fn reason_of(headers: &HeaderMap) -> Option<ErrorReason> {
+    let mut fields = headers.get_all(REASON).iter();
+    let name = fields.next().filter(|_| fields.next().is_none())?;
+    ErrorReason::from_str_name(name.to_str().ok()?)
 }
 
 /// A status as `CODE: message`, on one line and of limited length: it may reach a pod's condition.
@@ -222,13 +230,7 @@ mod tests {
             ("14", "not%0Anow, 5%25", FailureKind::Status, "UNAVAILABLE: not now, 5 percent"),
             ("4", "", FailureKind::Late, "DEADLINE_EXCEEDED"),
             ("12", "", FailureKind::Status, "UNIMPLEMENTED"),
-            (
-                "8",
-                "message larger than max",
-                FailureKind::Oversize,
-                "RESOURCE_EXHAUSTED: message larger than max",
-            ),
-            ("8", "quota", FailureKind::Status, "RESOURCE_EXHAUSTED: quota"),
+            ("8", "5 MiB", FailureKind::Oversize, "RESOURCE_EXHAUSTED: 5 MiB"),
             ("2", "", FailureKind::Status, "UNKNOWN"),
             ("99", "", FailureKind::Status, "UNKNOWN: grpc-status 99, which is not a gRPC code"),
         ] {
@@ -243,6 +245,23 @@ mod tests {
         }
         let none = BackendFailure::from(ended_ok(&HeaderMap::new()).unwrap_err());
         assert_eq!(none.kind, FailureKind::Reset);
+    }
+
+    #[test]
+    fn a_reason_tells_what_is_exhausted() {
+        let kind = |reasons: &[&str]| {
+            let mut headers = fields(&[(STATUS, b"8"), (MESSAGE, b"the message is too large")]);
+            for reason in reasons {
+                headers.append(REASON, HeaderValue::from_str(reason).unwrap());
+            }
+            BackendFailure::from(ended_ok(&headers).unwrap_err()).kind
+        };
+        assert_eq!(kind(&[]), FailureKind::Oversize);
+        assert_eq!(kind(&["ERROR_REASON_TOO_LARGE"]), FailureKind::Oversize);
+        assert_eq!(kind(&["ERROR_REASON_OVERLOADED"]), FailureKind::Status);
+        // Of a later version, and none.
+        assert_eq!(kind(&["ERROR_REASON_LATER"]), FailureKind::Oversize);
+        assert_eq!(kind(&["ERROR_REASON_OVERLOADED", "ERROR_REASON_OVERLOADED"]), FailureKind::Oversize);
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use extender_policy_api::v1alpha1::ErrorReason;
 use prost::bytes::Bytes;
 use tonic::{Status, body::Body, codegen::Body as HttpBody};
 
 use super::Share;
+use crate::error::with_reason;
 
 /// The compression flag and the length before a message.
 const PREFIX: usize = 5;
@@ -95,9 +97,9 @@ impl HttpBody for CountedBody {
             self.share.total.enforce();
         }
         if self.is_given_up(context) {
-            return Poll::Ready(Some(Err(Status::resource_exhausted(
-                "too many bytes of messages are arriving; this one is the largest, send it again",
-            ))));
+            let text = "too many bytes of messages are arriving; this one is the largest, send it again";
+            let status = with_reason(Status::resource_exhausted(text), ErrorReason::Overloaded);
+            return Poll::Ready(Some(Err(status)));
         }
         polled
     }
