@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: rolling soak bench-sdk book config-record limits-record programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -67,7 +67,7 @@ nightly: export REVISION := $(REVISION)
 nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
 	@tests/tools/lanes $(TARGET)/nightly \
 	  'demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling soak' \
-	  '@binaries equivalence growth chaos docs-private image-reproducible deny fuzz torture'
+	  '@binaries packages equivalence growth chaos docs-private image-reproducible deny fuzz torture'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -90,8 +90,8 @@ config-record: export EXTENDER_CONFIG_RECORD := yes
 config-record: rust ## Writes the fields of the configuration to its documentation, example and chart
 	cargo test --locked -p extender-gateway-settings --test fields
 
-limits-record: export EXTENDER_LIMITS_RECORD := yes
-limits-record: rust ## Writes the limits of the policy API (proto/LIMITS.md) to the SDKs
+proto-record: export EXTENDER_PROTO_RECORD := yes
+proto-record: rust ## Writes the code generated from proto: the policy API in Rust, and the limits (proto/LIMITS.md) in all SDKs
 	cargo test --locked -p extender-policy-api --lib
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
@@ -147,6 +147,13 @@ guard-record: binaries valgrind ## Records the current cost of the three calls a
 GUARD = $(LINTED) --workspace --test ceilings --test instructions -- --include-ignored
 
 sdks: $(SDKS:%=sdk-%) ## The SDKs for Python, Go, TypeScript and Java: generated code, lints, tests, examples
+
+# Each crate is compiled out of its package.
+PUBLISHED := extender-files extender-otlp extender-policy-api extender-policy-types extender-policy-sdk
+packages: rust node ## The packages of the SDKs as their registries want them, each used in a new place
+	for licence in $$(git ls-files '*/LICENSE'); do cmp LICENSE $$licence; done
+	cargo package --locked --allow-dirty --all-features $(PUBLISHED:%=--package %)
+	for sdk in python typescript java; do $(MAKE) -C backends/$$sdk package; done
 
 $(SDKS:%=sdk-%): sdk-%: node
 	$(MAKE) -C backends/$* check

@@ -1,13 +1,15 @@
 //! The contract between the extender gateway and policy backends: the types generated from
 //! `extender/policy/v1alpha1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
+//!
+//! The generated code is in the repository, so that whoever depends on this crate compiles no generator.
+
+#[cfg(test)]
+mod tests;
 
 /// The limits of the contract: lengths in bytes, and numbers of entries; numbers in parentheses are those of SPEC.md.
 #[expect(clippy::unreadable_literal, reason = "generated code")]
 pub mod limits {
-    include!(concat!(env!("OUT_DIR"), "/limits.rs"));
-
-    #[cfg(test)]
-    mod tests;
+    include!("gen/limits.rs");
 }
 
 /// Package `extender.policy.v1alpha1`.
@@ -19,8 +21,8 @@ pub mod limits {
     reason = "generated code; its documentation is the .proto files"
 )]
 pub mod v1alpha1 {
-    tonic::include_proto!("extender.policy.v1alpha1");
+    include!("gen/v1alpha1.rs");
 
     /// The encoded `FileDescriptorSet` of the package, for the reflection service.
-    pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
+    pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("gen/descriptor.bin");
 }

@@ -27,10 +27,15 @@ const newPolicy = "closed-zones"
 
 const newPolicyArgs = `{"label": "zone", "closed": ["a"]}`
 
-func scaffolds(checkout string) []scaffold {
-	sdk := func(language string) string { return filepath.Join(checkout, "backends", language) }
+// scaffolds also have bounds for what a policy without options depends on.
+func scaffolds() []scaffold {
+	sdk := func(language string) string { return "../extender-gateway/backends/" + language }
+	atMost := func(most, count string) []string { return []string{"bash", "-euc", "test $(" + count + ") -le " + most} }
 	return []scaffold{
-		{"rust", [][]string{{"cargo", "test", "--quiet"}, {"cargo", "build", "--quiet"}}, []string{"target/debug/" + newPolicy}},
+		{"rust", [][]string{
+			{"cargo", "test", "--quiet"}, {"cargo", "build", "--quiet"},
+			atMost("120", "cargo tree --edges no-dev --prefix none | cut -d ' ' -f 1 | sort -u | wc -l"),
+		}, []string{"target/debug/" + newPolicy}},
 		{"python", [][]string{
 			{"python3", "-m", "venv", ".venv"},
 			{".venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", sdk("python"), "pytest"},
@@ -38,17 +43,20 @@ func scaffolds(checkout string) []scaffold {
 		}, []string{".venv/bin/python", "policy.py"}},
 		{"go", [][]string{
 			{"go", "mod", "tidy"}, {"go", "test", "./..."}, {"go", "build", "-o", "bin/" + newPolicy, "."},
+			atMost("45", "go list -m all | wc -l"),
 		}, []string{"bin/" + newPolicy}},
 		{"typescript", [][]string{
-			{"make", "-C", sdk("typescript"), "build"}, {"npm", "install", "--no-audit", "--no-fund"}, {"npm", "test"},
+			{"npm", "pack", "--silent", sdk("typescript"), "--pack-destination", sdk("typescript")},
+			{"npm", "install", "--no-audit", "--no-fund"}, {"npm", "test"},
 		}, []string{"node", "dist/main.js"}},
 		{"java", [][]string{
-			{"mvn", "--batch-mode", "--quiet", "--file", sdk("java"), "--projects", "sdk", "--also-make", "-DskipTests", "install"},
-			{"mvn", "--batch-mode", "--quiet", "package"},
+			{"mvn", "-B", "-q", "-f", sdk("java"), "-pl", "sdk", "-am", "-Dmaven.test.skip=true", "install"},
+			{"mvn", "-B", "-q", "package"},
 		}, []string{"java", "-jar", "target/" + newPolicy + ".jar"}},
 	}
 }
 
+// The files in git and the new policy are moved together before anything is built: as a colleague has them.
 func TestANewPolicyBuildsAndConforms(t *testing.T) {
 	gateway, err := product.Binary(product.Gateway)
 	if err != nil {
@@ -59,14 +67,19 @@ func TestANewPolicyBuildsAndConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkout := inRepository(t)
-	for _, language := range scaffolds(checkout) {
+	for _, language := range scaffolds() {
 		t.Run(language.language, func(t *testing.T) {
 			if !slices.Contains(fast, language.language) {
 				binaries.Nightly(t)
 			}
 			t.Parallel()
-			folder := filepath.Join(t.TempDir(), newPolicy)
-			run(t, checkout, gateway, "new-policy", "--language", language.language, "--checkout", checkout, "--into", folder, newPolicy)
+			made, moved := t.TempDir(), filepath.Join(t.TempDir(), "moved")
+			run(t, checkout, "bash", "-euc", `mkdir "$0"; git ls-files -z | xargs -0 cp -P --parents -t "$0"`, filepath.Join(made, "extender-gateway"))
+			run(t, made, gateway, "new-policy", "--language", language.language, "--checkout", "extender-gateway", newPolicy)
+			if err := os.Rename(made, moved); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Join(moved, newPolicy)
 			for _, step := range language.steps {
 				run(t, folder, step[0], step[1:]...)
 			}

@@ -5,7 +5,7 @@ go 1.26.0
 replace extender-gateway.io/policy => ../
 
 require (
-	extender-gateway.io/policy v0.0.0-00010101000000-000000000000
+	extender-gateway.io/policy v0.1.0
 	github.com/go-logr/logr v1.4.4
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.2

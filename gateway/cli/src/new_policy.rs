@@ -6,8 +6,8 @@ mod templates;
 mod tests;
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    fs, io, iter,
+    path::{Component, Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
@@ -20,7 +20,8 @@ use super::output::{Console, Failure};
 pub(super) const ABOUT: &str = "Write a policy backend to start from.\n\n\
     Writes a folder with a backend that builds: a policy that rejects nodes of closed zones, its unit test, a Dockerfile, its entry \
     in the gateway's configuration, and its values for the Helm chart. README.md there says how to test, run and check it.\n\n\
-    The SDKs are used by their path in a checkout until they are published.";
+    Until the SDKs are published they are used by their path in a checkout, which is relative to the new folder: it can be committed, and \
+    builds wherever the checkout is in the same place beside it.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -92,9 +93,10 @@ pub(super) fn run(options: &NewPolicyOptions, console: &mut Console<'_>) -> Resu
     }
     let checkout = found(checkout, *language)?;
     let folder = into.clone().unwrap_or_else(|| name.into());
-    let names = Names { name, checkout: &checkout, sdk: &checkout.join(language.sdk()) };
-    write_all(&folder, &names, Template::of(*language))
-        .map_err(|error| Failure::Usage(not_written(&folder, &error)))?;
+    let failed = |error| Failure::Usage(not_written(&folder, &error));
+    let checkout = relative(&created(&folder).map_err(failed)?, &checkout);
+    let names = Names { name, sdk: &checkout.join(language.sdk()), checkout: &checkout };
+    write_all(&folder, &names, Template::of(*language)).map_err(failed)?;
     writeln!(
         console.out,
         "{} has a policy to start from; its README.md says how to go on.",
@@ -116,7 +118,7 @@ fn is_policy_name(name: &str) -> bool {
     is_dns_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// The checkout's absolute path, so that the new folder can be anywhere.
+/// The checkout's absolute path.
 fn found(checkout: &Path, language: Language) -> Result<PathBuf, Failure> {
     let sdk = checkout.join(language.sdk());
     match sdk.canonicalize().and(checkout.canonicalize()) {
@@ -148,15 +150,27 @@ impl Names<'_> {
         text.replace("{{name}}", self.name)
             .replace("{{checkout}}", &self.checkout.display().to_string())
             .replace("{{sdk}}", &self.sdk.display().to_string())
+            .replace("{{version}}", env!("CARGO_PKG_VERSION"))
     }
 }
 
-/// Never writes into a folder that is there: it may have somebody's work.
-fn write_all(folder: &Path, names: &Names<'_>, templates: Vec<Template>) -> io::Result<()> {
+/// The absolute path of the new folder. Never one that is there: it may have somebody's work.
+fn created(folder: &Path) -> io::Result<PathBuf> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
     }
     fs::create_dir(folder)?;
+    folder.canonicalize()
+}
+
+/// The way from one folder to another. Both are absolute.
+fn relative(from: &Path, to: &Path) -> PathBuf {
+    let common = from.components().zip(to.components()).take_while(|(from, to)| from == to).count();
+    let up = iter::repeat_n(Component::ParentDir, from.components().count() - common);
+    up.chain(to.components().skip(common)).collect()
+}
+
+fn write_all(folder: &Path, names: &Names<'_>, templates: Vec<Template>) -> io::Result<()> {
     for Template { path, text } in templates {
         let file = folder.join(names.fill(path));
         if let Some(parent) = file.parent() {

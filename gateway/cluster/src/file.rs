@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use extender_config::Follower;
+use extender_files::Follower;
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 pub use self::content::ContentError;

@@ -2,7 +2,8 @@
 
 use std::{io, path::Path};
 
-use extender_config::{echo, read_regular_file};
+use extender_config::echo;
+use extender_files::read_regular_file;
 use extender_gateway_object::text::clean;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};

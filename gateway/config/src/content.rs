@@ -3,8 +3,9 @@
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
+use extender_files::read_regular_file;
+
 use crate::mistake::{ConfigErrors, Mistake, is_standard_input};
-use crate::regular_file::read_regular_file;
 
 /// The largest file in bytes: the limit of a `ConfigMap`.
 const LARGEST: u64 = 1 << 20;

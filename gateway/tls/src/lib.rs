@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use extender_config::read_regular_file;
+use extender_files::read_regular_file;
 use jiff::Timestamp;
 use rustls::{
     RootCertStore,

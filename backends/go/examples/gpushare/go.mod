@@ -2,10 +2,14 @@ module extender-gateway.io/policy/examples/gpushare
 
 go 1.26.0
 
-replace extender-gateway.io/policy => ../../
+replace (
+	extender-gateway.io/policy => ../../
+	extender-gateway.io/policy/otlp => ../../otlp
+)
 
 require (
-	extender-gateway.io/policy v0.0.0-00010101000000-000000000000
+	extender-gateway.io/policy v0.1.0
+	extender-gateway.io/policy/otlp v0.1.0
 	go.opentelemetry.io/otel v1.45.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.2

@@ -8,8 +8,8 @@ replace (
 )
 
 require (
-	extender-gateway.io/policy v0.0.0-00010101000000-000000000000
-	extender-gateway.io/policy/controllers v0.0.0-00010101000000-000000000000
+	extender-gateway.io/policy v0.1.0
+	extender-gateway.io/policy/controllers v0.1.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use extender_config::read_regular_file;
+use extender_files::read_regular_file;
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,

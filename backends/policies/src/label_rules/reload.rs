@@ -2,7 +2,8 @@
 
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
-use extender_config::{ConfigErrors, Content, Follower};
+use extender_config::{ConfigErrors, Content};
+use extender_files::Follower;
 use extender_policy_sdk::Replace;
 
 use super::{LabelRules, Rules, file};

@@ -24,9 +24,14 @@ fn every_placeholder_is_filled() {
         assert!(said.contains("README.md"), "{said}");
         for file in files_below(folder.path()) {
             let text = fs::read_to_string(&file).unwrap();
-            let left =
-                ["{{name}}", "{{checkout}}", "{{sdk}}"].iter().any(|placeholder| text.contains(placeholder));
+            let placeholders = ["{{name}}", "{{checkout}}", "{{sdk}}", "{{version}}"];
+            let left = placeholders.iter().any(|placeholder| text.contains(placeholder));
             assert!(!left && !text.contains("{{P"), "{}", file.display());
+            let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+            let from_root = text
+                .split_whitespace()
+                .any(|word| word.contains(checkout.to_str().unwrap()) && !word.contains("../"));
+            assert!(!from_root, "{} has a path of this machine", file.display());
         }
     }
 }
@@ -40,6 +45,38 @@ fn each_file_of_the_templates_is_written() {
     for language in Language::value_variants() {
         let name = language.to_possible_value().unwrap().get_name().to_owned();
         assert_eq!(Template::of(*language).len(), count("common") + count(&name), "{name}");
+    }
+}
+
+#[test]
+fn the_checkout_is_named_by_the_way_to_it() {
+    let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to)).display().to_string();
+    assert_eq!(way("/src/zones", "/src/extender-gateway"), "../extender-gateway");
+    assert_eq!(way("/src/extender-gateway/policies/zones", "/src/extender-gateway"), "../..");
+    assert_eq!(way("/home/a/zones", "/opt/extender-gateway"), "../../../opt/extender-gateway");
+}
+
+/// In the image the checkout is where it is beside the new folder, and the package for npm is made by README.md.
+#[test]
+fn dockerfiles_copy_what_is_there() {
+    for language in Language::value_variants() {
+        let folder = tempfile::tempdir().unwrap();
+        run_in(folder.path(), "closed-zones", *language).unwrap();
+        let new = folder.path().canonicalize().unwrap().join("new");
+        let text = fs::read_to_string(new.join("Dockerfile")).unwrap();
+        let contexts: Vec<_> = text.lines().next().unwrap().split(" --build-context ").skip(1).collect();
+        let copies = text.lines().filter_map(|line| line.strip_prefix("COPY --from=")?.split_once(' '));
+        for (context, files) in copies.filter(|(context, _)| *context != "build") {
+            let of_context = contexts.iter().find_map(|it| it.strip_prefix(context)?.strip_prefix('='));
+            let path = of_context
+                .unwrap_or_else(|| panic!("no --build-context {context}"))
+                .split(' ')
+                .next()
+                .unwrap();
+            let file = new.join(path).join(files.split(' ').next().unwrap());
+            let made = file.extension().is_some_and(|it| it == "tgz");
+            assert!(made || file.exists(), "{} is missing", file.display());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use extender_config::Follower;
+use extender_files::Follower;
 use extender_gateway_cluster::file::{FileVersion, version};
 use extender_gateway_serve::simulation::Simulation;
 use jiff::Zoned;

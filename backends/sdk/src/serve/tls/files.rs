@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_config::read_regular_file;
+use extender_files::read_regular_file;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
