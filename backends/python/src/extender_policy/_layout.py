@@ -89,13 +89,15 @@ class SentCount(NamedTuple):
 class Access:
     """What a policy may read of a pod or of nodes."""
 
-    __slots__ = ("annotations", "is_declared", "labels", "object", "parts", "pods", "topologies")
+    __slots__ = ("annotations", "is_declared", "labels", "object", "parts", "pods", "topologies", "usage")
 
     def __init__(self, object_name: str, declared: Declared | None) -> None:
         self.object = object_name
         self.is_declared = declared is not None
         self.parts = -1
         """A bit for each part."""
+        self.usage = False
+        """Of nodes, which `Verb.usage` declares."""
         self.labels: Places = AllPlaces(f"{object_name}_label")
         self.annotations: Places = AllPlaces(f"{object_name}_annotation")
         self.pods: dict[PodsKey, SentCount] = {}
@@ -174,7 +176,6 @@ def undeclared(what: str, right: str) -> NoReturn:
 
 
 EVERYTHING_OF_PODS = Access("pod", None)
-EVERYTHING_OF_NODES = Access("node", None)
 
 
 def _count_message(sent: SentCount) -> info_pb2.PodCountReads:

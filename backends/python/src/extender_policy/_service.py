@@ -19,7 +19,7 @@ from ._declaration import (
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
 )
-from ._errors import CallError, invalid
+from ._errors import CallError, FailureLog, call_error, invalid
 from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
 from ._untyped import ReflectionRequest, ReflectionResponse, add_health
@@ -150,6 +150,7 @@ class Service:
         self.tables = Tables()
         self.tracer = tracer
         self._free = threading.BoundedSemaphore(MAX_SHOWN)
+        self._failures = FailureLog()
 
     def answer(self, method: str, encoded: bytes) -> Coroutine[Any, Any, bytes]:
         """The encoded answer. Raises `CallError`."""
@@ -174,9 +175,11 @@ class Service:
             self._free.release()
 
     async def _encoded(self, method: str, answer: Coroutine[Any, Any, Message]) -> bytes:
+        """An exception fails only this call: one pod that triggers a bug must not stop a cluster."""
         try:
             return (await answer).SerializeToString()
-        except CallError:
-            raise
-        except Exception as error:
-            raise _answer.failure(method, error) from error
+        except (Exception, SystemExit) as raised:
+            error = call_error(method, raised)
+            if error.code is StatusCode.INTERNAL:
+                self._failures.add(method, error)
+            raise error from error.__cause__

@@ -17,7 +17,7 @@ from ._api.v1alpha1 import info_pb2
 from ._declaration import RowParts
 from ._errors import CallError, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS
-from ._row import Content, Row, RowError, decoded
+from ._row import Row, RowContent, RowError, decoded
 from .info import View
 from .reads import size
 
@@ -160,7 +160,7 @@ class _Stored:
     __slots__ = ("content", "key", "rows", "size")
 
     def __init__(self, key: bytes, json_size: int) -> None:
-        self.content = Content(encoded=key)
+        self.content = RowContent(encoded=key)
         self.key = key
         self.size = DECODED * (len(key) - json_size) + DECODED_JSON * json_size + CONTENT_OVERHEAD_BYTES
         self.rows = 0

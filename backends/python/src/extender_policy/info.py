@@ -153,7 +153,7 @@ class Verb:
         """
         reads = self.declared_reads
         if reads is None or not reads._counts_pods():
-            return replace(self, declared_reads=None)
+            return replace(self, declared_reads=None, wants_usage=True)
         everything = reads._everything()
         if not self.is_pure:
             everything.pod(PodPart.IDENTITY)
@@ -245,8 +245,8 @@ class Info:
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
 
-        That is code and rule files, not the operator's args. At most 64 bytes. Default: the version, which is right for
-        a policy that reads nothing else.
+        That is code, rule files and what the time decides, not the operator's args. At most 64 bytes. Default: the
+        version and a digest of the program's source files, which is right for a policy that reads nothing else.
         """
         return replace(self, declared_revision=revision)
 

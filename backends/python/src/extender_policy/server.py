@@ -46,8 +46,7 @@ class Server:
         """Binds the address. Raises `DeclarationError` and `ServeError`."""
         self._options = options or Options()
         backend = self._options.permitted(backend_of(backend))
-        for prepared in backend._known():
-            check_threads(prepared)
+        check_threads(backend._known())
         credentials = self._options.credentials()
         self._service = Service(backend, Tracer.start(backend))
         self._streams: set[Any] = set()
@@ -142,9 +141,9 @@ def _filled(filling: Filling, messages: Iterator[bytes], context: grpc.ServicerC
         _end(context, error)
 
 
-def check_threads(prepared: Prepared) -> None:
+def check_threads(prepared: Prepared | None) -> None:
     """A thread cannot wait for a coroutine."""
-    if prepared.coroutines:
+    if prepared is not None and prepared.coroutines:
         names = ", ".join(sorted(prepared.coroutines))
         raise DeclarationError(
             [f"{names}: coroutine functions, which the server with threads cannot await; use run_async or serve_async"]
