@@ -198,7 +198,7 @@ export function answerQuestion<D extends object>(
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
     return { ...none, result: { evaluated: 0, miss: rows, revision } };
   }
-  const access = new Access(terms.layout?.node);
+  const access = new Access(terms.layout?.node, terms.wantsUsage);
   const nodes = rows.map((row) => new Node(row, access));
   const asked = { prepared, terms, pod, nodes, question, note };
   check?.(asked);

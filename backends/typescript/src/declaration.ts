@@ -4,6 +4,7 @@
  */
 
 import { isHook, type VerbName } from './declaration/names.js';
+import { programRevision } from './declaration/program.js';
 import { DeclarationError } from './errors.js';
 import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
@@ -161,12 +162,12 @@ export class Declaration {
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
   /**
-   * Reports what no gateway can reject, because there is nothing to ask it about.
+   * Reports what no gateway can reject, because there is nothing to ask it about, with other such mistakes.
    *
    * @throws {DeclarationError}
    */
-  constructor(info: Info) {
-    const found = mistakes(info);
+  constructor(info: Info, others: readonly string[] = []) {
+    const found = [...mistakes(info), ...others];
     if (found.length > 0) {
       throw new DeclarationError(found);
     }
@@ -220,7 +221,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
   return {
     name: fields.name,
     version: fields.version,
-    revision: fields.revision,
+    revision: fields.revision ?? programRevision(fields.version),
     apiVersion: API_VERSION,
     requires: [],
     services: [

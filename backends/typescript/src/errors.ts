@@ -131,8 +131,8 @@ export class DeclarationError extends Error {
   }
 }
 
-/** The error of a call for whatever was thrown while it was answered. */
-export function callError(thrown: unknown): CallError {
+/** The error of a call of this method for whatever was thrown while it was answered. */
+export function callError(method: string, thrown: unknown): CallError {
   if (thrown instanceof CallError) {
     return thrown;
   }
@@ -148,17 +148,19 @@ export function callError(thrown: unknown): CallError {
   if (thrown instanceof DeclarationError) {
     return CallError.internal(thrown.message);
   }
+  const verb = method.charAt(0).toLowerCase() + method.slice(1);
   if (thrown instanceof UndeclaredRead) {
-    return CallError.internal(`the policy failed: ${thrown.message}`);
+    return CallError.internal(`${verb} failed: ${thrown.message}`);
   }
   // The text may hold anything, and that of a status reaches people outside.
-  return CallError.bug(`the policy failed (${kindOf(thrown)}); see the policy's log`, thrown);
+  return CallError.bug(`${verb} failed (${kindOf(thrown)}); see the policy's log`, thrown);
 }
 
 /** What the author of a policy gets to see in a test. */
-export function testText(thrown: unknown): string {
-  const error = callError(thrown);
-  return error.cause === undefined ? error.message : `the policy failed: ${shortText(error.cause)}`;
+export function testText({ message, cause }: CallError): string {
+  return cause === undefined
+    ? message
+    : `${message.replace(/ \(.*/, '')}: ${kindOf(cause)}: ${shortText(cause)}`;
 }
 
 function kindOf(thrown: unknown): string {
@@ -186,7 +188,7 @@ function stackOf(thrown: unknown): string {
 
 function shortText(thrown: unknown): string {
   if (thrown instanceof Error) {
-    return thrown.message === '' ? thrown.name : thrown.message;
+    return thrown.message;
   }
   try {
     return String(thrown);

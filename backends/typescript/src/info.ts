@@ -114,7 +114,7 @@ export class Verb {
   readingEverything(): Verb {
     const { declared, isPure } = this.fields;
     if (declared?.countsPods !== true) {
-      return this.with({ declared: undefined });
+      return this.with({ declared: undefined, wantsUsage: true });
     }
     return this.with({ declared: declared.everything(!isPure), wantsUsage: true });
   }
@@ -165,7 +165,8 @@ export class Scale {
 export interface InfoFields {
   readonly name: string;
   readonly version: string;
-  readonly revision: string;
+  /** Undefined: that of the program. */
+  readonly revision: string | undefined;
   readonly rejectedConfiguration: string;
   readonly scale: Scale | undefined;
   /** Verbs and hooks: a verb changes nothing. */
@@ -202,7 +203,7 @@ export class Info {
     this.fields = fields ?? {
       name,
       version,
-      revision: version,
+      revision: undefined,
       rejectedConfiguration: '',
       scale: undefined,
       served: new Map(),
@@ -214,8 +215,9 @@ export class Info {
   }
 
   /**
-   * Names everything that the answers depend on besides the request: code and rule files, not the operator's args. At
-   * most 64 bytes. Default: the version, which is right for a policy that reads nothing else.
+   * Names everything that the answers depend on besides the request: code, rule files and what the time decides, not the
+   * operator's args. At most 64 bytes. Default: the version and a digest of the main script and the scripts beside it,
+   * which is right for a policy that reads nothing else.
    */
   revision(revision: string): Info {
     return this.with({ revision });

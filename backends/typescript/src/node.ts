@@ -91,11 +91,11 @@ export class Node {
   }
 
   /**
-   * What the pods on the node have requested; undefined when it is not known, and unless the policy asked for it with
-   * {@link Verb.usage}. It lags behind what kube-scheduler assumes, usually by some milliseconds: no basis for an
-   * exclusive allocation.
+   * What the pods on the node have requested; undefined when it is not known. {@link Verb.usage} declares it. It lags
+   * behind what kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
    */
   get usage(): NodeUsage | undefined {
+    this.access.usage();
     return this.row.usage;
   }
 

@@ -328,20 +328,8 @@ function given(text: string | undefined): string | undefined {
   return text === '' ? undefined : text;
 }
 
-function bears(toleration: Toleration, taint: Taint): boolean {
-  const effect = toleration.effect === '' || toleration.effect === taint.effect;
-  const key = toleration.key === '' || toleration.key === taint.key;
-  return effect && key && bearsValue(toleration, taint);
-}
-
-function bearsValue({ operator, value }: Toleration, taint: Taint): boolean {
-  switch (operator) {
-    case '':
-    case 'Equal':
-      return value === taint.value;
-    case 'Exists':
-      return true;
-    default:
-      return false;
-  }
+function bears({ effect, key, operator, value }: Toleration, taint: Taint): boolean {
+  const isMeant = (effect === '' || effect === taint.effect) && (key === '' || key === taint.key);
+  const isEqual = (operator === '' || operator === 'Equal') && value === taint.value;
+  return isMeant && (isEqual || operator === 'Exists');
 }

@@ -15,7 +15,7 @@ export class UndeclaredRead extends Error {
   override readonly name = 'UndeclaredRead';
 
   constructor(what: string, right: string) {
-    super(`${what} is read and not declared; declare it with Reads.${right}`);
+    super(`${what} is read and not declared; declare it with ${right}`);
   }
 }
 
@@ -26,7 +26,10 @@ export class Access {
   /** Without a declaration everything is sent, labels and annotations in maps. */
   static readonly everything = new Access(undefined);
 
-  constructor(private readonly declared: Sent | undefined) {}
+  constructor(
+    private readonly declared: Sent | undefined,
+    private readonly hasUsage = false,
+  ) {}
 
   /** The place of the value of a key. */
   key(key: Key): number {
@@ -52,7 +55,7 @@ export class Access {
       const { object } = this.declared;
       throw new UndeclaredRead(
         `${map}s of the ${object} that begin with ${JSON.stringify(prefix)}`,
-        `${object}${capital(map)}s`,
+        `Reads.${object}${capital(map)}s`,
       );
     }
   }
@@ -67,11 +70,18 @@ export class Access {
     this.part(part, POD_PARTS[part]);
   }
 
+  /** The usage of a node is read. */
+  usage(): void {
+    if (!this.hasUsage) {
+      throw new UndeclaredRead('usage of the node', 'Verb.usage');
+    }
+  }
+
   /** Where the pods are counted by this. */
   pods(by: PodsBy): SentCount {
     const sent = this.declared?.count(by);
     if (sent === undefined) {
-      throw new UndeclaredRead('a count of pods', `podsBy(${by.toString()})${this.andReads()}`);
+      throw new UndeclaredRead('a count of pods', `Reads.podsBy(${by.toString()})${this.andReads()}`);
     }
     return sent;
   }
@@ -82,7 +92,7 @@ export class Access {
     if (sent === undefined) {
       throw new UndeclaredRead(
         'a count of pods by topology',
-        `podsByTopology(${topology.toString()})${this.andReads()}`,
+        `Reads.podsByTopology(${topology.toString()})${this.andReads()}`,
       );
     }
     return sent;
@@ -91,13 +101,16 @@ export class Access {
   private part(name: string, number: number): void {
     if (this.declared !== undefined && !this.declared.parts.has(number)) {
       const { object } = this.declared;
-      throw new UndeclaredRead(`${name} of the ${object}`, `${object}('${name}')`);
+      throw new UndeclaredRead(`${name} of the ${object}`, `Reads.${object}('${name}')`);
     }
   }
 
   private undeclaredKey(map: MapName, key: string): never {
     const object = this.declared?.object ?? 'node';
-    throw new UndeclaredRead(`${map} ${JSON.stringify(key)} of the ${object}`, `${object}${capital(map)}`);
+    throw new UndeclaredRead(
+      `${map} ${JSON.stringify(key)} of the ${object}`,
+      `Reads.${object}${capital(map)}`,
+    );
   }
 
   private andReads(): string {
@@ -107,12 +120,12 @@ export class Access {
 
 /** The requests of counted pods are read. */
 export function undeclaredRequests(by: PodsBy): never {
-  throw new UndeclaredRead(REQUESTS, `podsAndRequestsBy(${by.toString()})`);
+  throw new UndeclaredRead(REQUESTS, `Reads.podsAndRequestsBy(${by.toString()})`);
 }
 
 /** The same of pods in the cluster. */
 export function undeclaredTopologyRequests(topology: TopologyKey): never {
-  throw new UndeclaredRead(REQUESTS, `podsAndRequestsByTopology(${topology.toString()})`);
+  throw new UndeclaredRead(REQUESTS, `Reads.podsAndRequestsByTopology(${topology.toString()})`);
 }
 
 function capital(text: string): string {
