@@ -118,7 +118,7 @@ export class Node {
     if (count === undefined && list.omittedPods > 0) {
       return new PodsLike(undefined, list.omittedPods);
     }
-    return PodsLike.of(new PodCount({ onNode: sent }, attribute, count));
+    return PodsLike.of(new PodCount(sent, attribute, count));
   }
 
   /**
@@ -127,9 +127,7 @@ export class Node {
    */
   podCounts(key: PodsKey): readonly PodCount[] {
     const sent = this.access.pods(key.by);
-    return this.row
-      .podCounts(sent.position)
-      .counts.map((count) => new PodCount({ onNode: sent }, count, count));
+    return this.row.podCounts(sent.position).counts.map((count) => new PodCount(sent, count, count));
   }
 
   /**

@@ -280,11 +280,7 @@ export class Domains implements Iterable<[value: string, count: PodCount]> {
     this.byValue = new Map(
       counts.domains.map(({ value, pods, terminating, requested }) => [
         value,
-        new PodCount({ inDomain: sent }, attribute, {
-          pods,
-          terminating,
-          requested: requested ?? NO_RESOURCES,
-        }),
+        new PodCount(sent, attribute, { pods, terminating, requested: requested ?? NO_RESOURCES }),
       ]),
     );
     const fewest = (most: number, { pods }: { pods: number }): number => Math.min(most, pods);
@@ -319,7 +315,7 @@ export class Domains implements Iterable<[value: string, count: PodCount]> {
     if (count === undefined && this.unlisted > 0) {
       return new PodsLike(undefined, this.unlisted);
     }
-    return PodsLike.of(count ?? new PodCount({ inDomain: this.sent }, this.attribute));
+    return PodsLike.of(count ?? new PodCount(this.sent, this.attribute));
   }
 }
 

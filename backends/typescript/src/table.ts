@@ -50,7 +50,7 @@ export class Table {
   constructor(
     /** What its rows contain. */
     readonly holds: Holds,
-    private readonly budget: Budget,
+    private readonly tables: Tables,
   ) {}
 
   /** The version of the message that was applied last. */
@@ -80,14 +80,14 @@ export class Table {
 
   /** Gives back the space of all rows. */
   drop(): void {
-    this.budget.release(this.space);
+    this.tables.release(this.space);
     this.space = 0;
   }
 
   private release(id: number): void {
     const row = this.rows.get(id);
     if (row !== undefined) {
-      this.budget.release(spaceOf(row));
+      this.tables.release(spaceOf(row));
       this.space -= spaceOf(row);
     }
   }
@@ -104,37 +104,15 @@ function spaceOf(row: Row): number {
   return ROW_OVERHEAD_BYTES + row.size + 3 * row.factsSize;
 }
 
-/** Limits the bytes of all tables of a server. */
-class Budget {
-  private used = 0;
-
-  constructor(private readonly limit: number) {}
-
-  take(bytes: number): void {
-    if (this.used + bytes > this.limit) {
-      throw CallError.exhausted(
-        `the rows of all tables would need more than ${String(this.limit)} bytes; more are refused`,
-      );
-    }
-    this.used += bytes;
-  }
-
-  release(bytes: number): void {
-    this.used -= bytes;
-  }
-}
-
 /** The tables of one server. */
 export class Tables {
   private readonly byName = new Map<bigint, Table>();
-  private readonly budget: Budget;
+  private used = 0;
 
   constructor(
     private readonly maxTables = MAX_TABLES,
-    maxBytes = MAX_BYTES,
-  ) {
-    this.budget = new Budget(maxBytes);
-  }
+    private readonly maxBytes = MAX_BYTES,
+  ) {}
 
   /** The table of this name, if its stream is open. */
   find(name: bigint): Table | undefined {
@@ -149,7 +127,7 @@ export class Tables {
     if (this.byName.size >= this.maxTables) {
       throw CallError.exhausted(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
     }
-    const table = new Table(holds, this.budget);
+    const table = new Table(holds, this);
     this.byName.set(name, table);
     return table;
   }
@@ -162,14 +140,17 @@ export class Tables {
 
   /** Takes space for a row. */
   take(row: Row): void {
-    this.budget.take(spaceOf(row));
+    if (this.used + spaceOf(row) > this.maxBytes) {
+      throw CallError.exhausted(
+        `the rows of all tables would need more than ${String(this.maxBytes)} bytes; more are refused`,
+      );
+    }
+    this.used += spaceOf(row);
   }
 
-  /** Gives back the space of rows that do not become part of a table. */
-  release(rows: readonly Checked[]): void {
-    rows.forEach(({ row }) => {
-      this.budget.release(spaceOf(row));
-    });
+  /** Gives back this many bytes. */
+  release(bytes: number): void {
+    this.used -= bytes;
   }
 }
 
@@ -245,14 +226,16 @@ export class Filling {
         }
       }
     } catch (error) {
-      this.tables.release(checked);
+      this.drop(checked);
       throw error;
     }
-    if (this.isClosed) {
-      this.tables.release(checked);
-      return [];
-    }
-    return checked;
+    return this.isClosed ? this.drop(checked) : checked;
+  }
+
+  /** Rows that do not become part of the table. */
+  private drop(rows: readonly Checked[]): readonly Checked[] {
+    this.tables.release(rows.reduce((sum, { row }) => sum + spaceOf(row), 0));
+    return [];
   }
 
   private taken(table: Table, position: number, upsert: Upsert): Checked {

@@ -23,13 +23,13 @@ class Content:
     reads are those of plain attributes. Two threads may both decode; the results are equal.
     """
 
-    __slots__ = ("annotation_values", "annotations", "label_values", "labels")
+    __slots__ = ("_message", "annotation_values", "annotations", "label_values", "labels")
 
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "label_values": lambda content: values(content.facts.label_values, content.facts.absent_labels),
-        "annotation_values": lambda content: values(content.facts.annotation_values, content.facts.absent_annotations),
-        "labels": lambda content: entries(content.facts.labels),
-        "annotations": lambda content: entries(content.facts.annotations),
+        "label_values": lambda content: _label_values(content._message.facts),
+        "annotation_values": lambda content: _annotation_values(content._message.facts),
+        "labels": lambda content: entries(content._message.facts.labels),
+        "annotations": lambda content: entries(content._message.facts.annotations),
     }
     """By the names of the attributes."""
 
@@ -38,11 +38,6 @@ class Content:
     annotation_values: tuple[str | None, ...]
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-
-    @property
-    def facts(self) -> node_pb2.NodeFacts | pod_pb2.PodFacts:
-        """The contract's message."""
-        raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
         decode = self.decoders.get(name)
@@ -98,6 +93,14 @@ class Labelled(Generic[K, P]):
         """All annotations that are sent, by key. A declaration has the prefix "" for them."""
         self._access.annotations.check_prefix("")
         return self._content.annotations
+
+
+def _label_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
+    return values(facts.label_values, facts.absent_labels)
+
+
+def _annotation_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
+    return values(facts.annotation_values, facts.absent_annotations)
 
 
 def values(given: Iterable[str], absent: Iterable[int]) -> tuple[str | None, ...]:

@@ -24,7 +24,6 @@ class RowContent(Content):
 
     __slots__ = (
         "_encoded",
-        "_message",
         "allocatable",
         "capacity",
         "conditions",
@@ -49,11 +48,13 @@ class RowContent(Content):
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
         **Content.decoders,
         "_message": lambda content: node_pb2.NodeRow.FromString(content._encoded),
-        "conditions": lambda content: entries(content.facts.conditions),
-        "taints": lambda content: tuple(Taint(taint.key, taint.value, taint.effect) for taint in content.facts.taints),
-        "unschedulable": lambda content: content.facts.unschedulable,
-        "capacity": lambda content: _amounts(content.facts, "capacity"),
-        "allocatable": lambda content: _amounts(content.facts, "allocatable"),
+        "conditions": lambda content: entries(content._message.facts.conditions),
+        "taints": lambda content: tuple(
+            Taint(taint.key, taint.value, taint.effect) for taint in content._message.facts.taints
+        ),
+        "unschedulable": lambda content: content._message.facts.unschedulable,
+        "capacity": lambda content: _amounts(content._message.facts, "capacity"),
+        "allocatable": lambda content: _amounts(content._message.facts, "allocatable"),
         "usage": lambda content: usage(content._message.usage) if content._message.HasField("usage") else None,
         "raw_json": lambda content: content._message.raw_json,
         "counts": lambda content: tuple(Counts(counts) for counts in content._message.pod_counts),
@@ -65,11 +66,6 @@ class RowContent(Content):
             self._encoded = encoded
         else:
             self._message = message
-
-    @property
-    def facts(self) -> node_pb2.NodeFacts:
-        """The contract's message."""
-        return self._message.facts
 
 
 def _amounts(facts: node_pb2.NodeFacts, name: str) -> Resources | None:

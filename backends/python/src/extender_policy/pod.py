@@ -32,7 +32,6 @@ class _PodContent(Content):
     __slots__ = (
         "attributes",
         "domains",
-        "message",
         "node_affinity",
         "node_selector",
         "nonzero_requests",
@@ -56,29 +55,28 @@ class _PodContent(Content):
 
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
         **Content.decoders,
-        "node_selector": lambda content: entries(content.facts.node_selector),
-        "owner": lambda content: _owner(content.facts),
-        "requests": lambda content: resources(content.facts.requests),
-        "nonzero_requests": lambda content: nonzero(content.facts.nonzero_requests),
-        "tolerations": lambda content: tuple(map(_toleration, content.facts.tolerations)),
+        "node_selector": lambda content: entries(content._message.facts.node_selector),
+        "owner": lambda content: _owner(content._message.facts),
+        "requests": lambda content: resources(content._message.facts.requests),
+        "nonzero_requests": lambda content: nonzero(content._message.facts.nonzero_requests),
+        "tolerations": lambda content: tuple(map(_toleration, content._message.facts.tolerations)),
         "node_affinity": lambda content: (
-            node_affinity(content.facts.node_affinity) if content.facts.HasField("node_affinity") else None
+            node_affinity(content._message.facts.node_affinity)
+            if content._message.facts.HasField("node_affinity")
+            else None
         ),
-        "volumes": lambda content: tuple(Volume(volume.name, volume.claim) for volume in content.facts.volumes),
+        "volumes": lambda content: tuple(
+            Volume(volume.name, volume.claim) for volume in content._message.facts.volumes
+        ),
         "domains": lambda content: tuple(
-            {domain.value: domain for domain in counts.domains} for counts in content.message.topology_counts
+            {domain.value: domain for domain in counts.domains} for counts in content._message.topology_counts
         ),
-        "unlisted": lambda content: tuple(map(_unlisted, content.message.topology_counts)),
+        "unlisted": lambda content: tuple(map(_unlisted, content._message.topology_counts)),
     }
 
     def __init__(self, message: pod_pb2.Pod) -> None:
-        self.message = message
+        self._message = message
         self.attributes: dict[PodsBy, tuple[str, str] | None] = {}
-
-    @property
-    def facts(self) -> pod_pb2.PodFacts:
-        """The contract's message."""
-        return self.message.facts
 
 
 def _owner(facts: pod_pb2.PodFacts) -> OwnerReference | None:
@@ -122,19 +120,19 @@ class Pod(Labelled[PodKey, PodPrefix]):
     def name(self) -> str | None:
         """metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it."""
         self._part(PodPart.IDENTITY)
-        return self._content.message.identity.name or None
+        return self._content._message.identity.name or None
 
     @property
     def uid(self) -> str | None:
         """metadata.uid; `None` under the same conditions as `name`."""
         self._part(PodPart.IDENTITY)
-        return self._content.message.identity.uid or None
+        return self._content._message.identity.uid or None
 
     @property
     def namespace(self) -> str:
         """metadata.namespace."""
         self._part(PodPart.NAMESPACE)
-        return self._content.facts.namespace
+        return self._content._message.facts.namespace
 
     @property
     def owner(self) -> OwnerReference | None:
@@ -146,13 +144,13 @@ class Pod(Labelled[PodKey, PodPrefix]):
     def priority(self) -> int:
         """spec.priority; 0 if not set, as in kube-scheduler."""
         self._part(PodPart.PRIORITY)
-        return self._content.facts.priority
+        return self._content._message.facts.priority
 
     @property
     def priority_class(self) -> str | None:
         """spec.priorityClassName; `None` if not set."""
         self._part(PodPart.PRIORITY_CLASS)
-        return self._content.facts.priority_class_name or None
+        return self._content._message.facts.priority_class_name or None
 
     @property
     def requests(self) -> Resources:
@@ -207,13 +205,13 @@ class Pod(Labelled[PodKey, PodPrefix]):
         self._part(PodPart.VOLUMES)
         self._part(PodPart.IDENTITY)
         named = (volume.claim for volume in self._content.volumes if volume.claim)
-        return (*named, *self._content.message.identity.claims)
+        return (*named, *self._content._message.identity.claims)
 
     @property
     def scheduler_name(self) -> str | None:
         """spec.schedulerName; `None` if not set."""
         self._part(PodPart.SCHEDULER_NAME)
-        return self._content.facts.scheduler_name or None
+        return self._content._message.facts.scheduler_name or None
 
     def pods_like(self, key: TopologyKey) -> Domains | None:
         """The pods in the cluster that are like this one, added up by topology, as the key declares.
@@ -234,7 +232,7 @@ class Pod(Labelled[PodKey, PodPrefix]):
     @property
     def raw_json(self) -> bytes | None:
         """The object's JSON, unchanged; `None` unless `Info.raw_pod` asks for it."""
-        return self._content.message.raw_json or None
+        return self._content._message.raw_json or None
 
     def kubernetes(self) -> Any:
         """The object as `V1Pod` of the package kubernetes, decoded with each call.
@@ -268,8 +266,8 @@ class Pod(Labelled[PodKey, PodPrefix]):
         return ("", value) if value else None
 
     def __repr__(self) -> str:
-        facts = self._content.facts
-        return f"Pod({facts.namespace + '/' if facts.namespace else ''}{self._content.message.identity.name})"
+        facts = self._content._message.facts
+        return f"Pod({facts.namespace + '/' if facts.namespace else ''}{self._content._message.identity.name})"
 
 
 @final
@@ -287,7 +285,7 @@ class Domains:
         self._attribute = attribute
         self._domains = content.domains[by.position]
         self._unlisted = content.unlisted[by.position]
-        self.omitted_pods = content.message.topology_counts[by.position].omitted_pods
+        self.omitted_pods = content._message.topology_counts[by.position].omitted_pods
         """How many pods are in domains that are left out.
 
         The gateway sends at most 4,096 domains, those with the most pods: usually 0.

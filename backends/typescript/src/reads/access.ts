@@ -19,8 +19,6 @@ export class UndeclaredRead extends Error {
   }
 }
 
-const REQUESTS = 'the sum of the requests of counted pods';
-
 /** What a policy may read of an object. */
 export class Access {
   /** Without a declaration everything is sent, labels and annotations in maps. */
@@ -119,13 +117,10 @@ export class Access {
 }
 
 /** The requests of counted pods are read. */
-export function undeclaredRequests(by: PodsBy): never {
-  throw new UndeclaredRead(REQUESTS, `Reads.podsAndRequestsBy(${by.toString()})`);
-}
-
-/** The same of pods in the cluster. */
-export function undeclaredTopologyRequests(topology: TopologyKey): never {
-  throw new UndeclaredRead(REQUESTS, `Reads.podsAndRequestsByTopology(${topology.toString()})`);
+export function undeclaredRequests(counted: SentCount | SentTopology): never {
+  const right =
+    'topology' in counted ? `ByTopology(${counted.topology.toString()})` : `By(${counted.by.toString()})`;
+  throw new UndeclaredRead('the sum of the requests of counted pods', `Reads.podsAndRequests${right}`);
 }
 
 function capital(text: string): string {
