@@ -34,15 +34,55 @@ interface VerbFields {
   readonly declared: Reads | undefined;
 }
 
+/** How a verb or a hook is called. */
+export abstract class Called {
+  /** @internal */
+  abstract with(change: Partial<VerbFields>): this;
+
+  /** What to send about each node. Default: `facts`. */
+  view(view: View): this {
+    return this.with({ view });
+  }
+
+  /**
+   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
+   * UID are not sent. By far the fastest. Not with `wholeSet`, `sideEffects` or raw JSON; not for a policy that uses the
+   * time, or anything outside that its revision does not name. A pure {@link Info.beforeScore} changes nodes alone.
+   */
+  pure(): this {
+    return this.with({ isPure: true });
+  }
+
+  /**
+   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
+   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
+   * removed from it.
+   */
+  usage(): this {
+    return this.with({ wantsUsage: true });
+  }
+
+  /**
+   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
+   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
+   * read the same.
+   */
+  reads(reads: Reads): this {
+    return this.with({ declared: reads.copy() });
+  }
+}
+
 /**
  * How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again for each
  * call. A verb does not change: each method returns another one.
  */
-export class Verb {
+export class Verb extends Called {
   private constructor(
     /** @internal */
     readonly fields: VerbFields,
-  ) {}
+  ) {
+    super();
+  }
 
   /** The answer about a node depends on the pod and that node alone. */
   static perNode(): Verb {
@@ -61,39 +101,7 @@ export class Verb {
    * it, with the nodes that they left. Costs a separate round for each pod.
    */
   static wholeSet(): Verb {
-    return Verb.perNode().inWholeSet();
-  }
-
-  /** What to send about each node. Default: `facts`. */
-  view(view: View): Verb {
-    return this.with({ view });
-  }
-
-  /**
-   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
-   * UID are not sent. By far the fastest. Not with {@link wholeSet}, {@link sideEffects} or raw JSON; not for a policy
-   * that uses the time, or anything outside that its revision does not name.
-   */
-  pure(): Verb {
-    return this.with({ isPure: true });
-  }
-
-  /**
-   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
-   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
-   * removed from it.
-   */
-  usage(): Verb {
-    return this.with({ wantsUsage: true });
-  }
-
-  /**
-   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
-   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
-   * read the same.
-   */
-  reads(reads: Reads): Verb {
-    return this.with({ declared: reads.copy() });
+    return Verb.perNode().with({ isWholeSet: true });
   }
 
   /**
@@ -101,17 +109,12 @@ export class Verb {
    * really remain, and only when kube-scheduler is deciding. Calls for any other purpose are rejected before they reach
    * the policy.
    */
-  sideEffects(): Verb {
+  sideEffects(): this {
     return this.with({ hasSideEffects: true });
   }
 
-  /** The same in the whole set. @internal */
-  inWholeSet(): Verb {
-    return this.with({ isWholeSet: true });
-  }
-
   /** The same without a declaration of what is read; see {@link Info.readingEverything}. @internal */
-  readingEverything(): Verb {
+  readingEverything(): this {
     const { declared, isPure } = this.fields;
     if (declared?.countsPods !== true) {
       return this.with({ declared: undefined, wantsUsage: true });
@@ -119,8 +122,9 @@ export class Verb {
     return this.with({ declared: declared.everything(!isPure), wantsUsage: true });
   }
 
-  private with(change: Partial<VerbFields>): Verb {
-    return new Verb({ ...this.fields, ...change });
+  /** @internal */
+  override with(change: Partial<VerbFields>): this {
+    return new Verb({ ...this.fields, ...change }) as this;
   }
 }
 

@@ -44,7 +44,8 @@ interface Holds {
 /** Rows by id, at a version. */
 export class Table {
   private readonly rows = new Map<number, Row>();
-  private at = 0n;
+  /** That of the message that was applied last. */
+  version = 0n;
   private space = 0;
 
   constructor(
@@ -53,11 +54,6 @@ export class Table {
     private readonly tables: Tables,
   ) {}
 
-  /** The version of the message that was applied last. */
-  get version(): bigint {
-    return this.at;
-  }
-
   /** The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. */
   row(id: number): Row | undefined {
     return this.rows.get(id);
@@ -65,7 +61,7 @@ export class Table {
 
   /** Applies a message at once: nothing else runs meanwhile, so a call sees all of it or none. */
   apply(version: bigint, upserts: readonly Checked[], removed: readonly number[]): void {
-    this.at = version;
+    this.version = version;
     for (const { id, row } of upserts) {
       this.release(id);
       this.rows.set(id, row);

@@ -365,16 +365,14 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   const namespace = pod.message.facts?.namespace ?? '';
   const request = BindRequest.fromPartial({ call, namespace, name, uid, node, pod: sent });
   const { signal } = new AbortController();
-  try {
-    const asked = { signal, note: unnoted };
-    const { outcome, message } = await answerBind(from, encoded(BindRequest, request), asked);
-    if (outcome === BindOutcome.BOUND) {
-      return Bind.bound;
-    }
-    return outcome === BindOutcome.NOT_BOUND ? Bind.notBound(message) : Bind.declined(message);
-  } catch (error) {
-    throw asCallError('Bind', error);
+  const { outcome, message } = await answerBind(from, encoded(BindRequest, request), {
+    signal,
+    note: unnoted,
+  }).catch(asCallError('Bind'));
+  if (outcome === BindOutcome.BOUND) {
+    return Bind.bound;
   }
+  return outcome === BindOutcome.NOT_BOUND ? Bind.notBound(message) : Bind.declined(message);
 }
 
 /** What the hook changes about the pod; undefined if nothing. */
@@ -445,12 +443,9 @@ export async function introspect(
     query: new Map(Object.entries(query)),
   });
   const { signal } = new AbortController();
-  try {
-    const { json } = await answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
-    return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
-  } catch (error) {
-    throw asCallError('Introspect', error);
-  }
+  const answer = answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
+  const { json } = await answer.catch(asCallError('Introspect'));
+  return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
 }
 
 /** The answer to a request, encoded as that of Preempt: those of the others have its first fields. */
@@ -516,16 +511,18 @@ function unnoted(): void {
 }
 
 /** An error of the policy's code stays its own cause, so that a failed test shows where it is. */
-function asCallError(method: string, error: unknown): Error {
-  const failed = callError(method, error);
-  return failed === error ? failed : Object.assign(failed, { message: testText(failed), cause: error });
+function asCallError(method: string): (error: unknown) => never {
+  return (error) => {
+    const failed = callError(method, error);
+    throw failed === error ? failed : Object.assign(failed, { message: testText(failed), cause: error });
+  };
 }
 
 function answered<T>(method: string, answer: () => T): T {
   try {
     return answer();
   } catch (error) {
-    throw asCallError(method, error);
+    return asCallError(method)(error);
   }
 }
 

@@ -7,12 +7,10 @@ import {
   type BindAsk,
   type Candidate,
   Eviction,
-  Hook,
   Info,
   type Node,
   NotReady,
   type Pod,
-  PodChange,
   PodsBy,
   Policy,
   Reads,
@@ -23,7 +21,6 @@ import {
 } from '../src/index.js';
 import { rawNode, rawPod } from '../src/kubernetes.js';
 import {
-  beforeFilter,
   bind,
   everything,
   filter,
@@ -408,12 +405,10 @@ test('JSON is parsed on demand, in the types of the Kubernetes client', () => {
   ]);
 });
 
-test('without any declaration, usage is declared all the same', () => {
+test('usage is declared also without reads', () => {
   const node = new TestNode('a').usage({ milliCpu: 5 });
-  const read = (_: Pod, on: Node): unknown => on.usage?.requested.milliCpu;
-  const undeclared = reading(Verb.perNode(), read);
+  const undeclared = reading(Verb.perNode(), (_, on) => on.usage?.requested.milliCpu);
   assert.throws(() => filter(undeclared, shop, [node]), /usage of the node is read and not declared/);
-  assert.deepEqual(seen(reading(Verb.perNode().usage(), read), shop, node), [5]);
   filter(everything(undeclared), shop, [node]);
   assert.deepEqual(undeclared.found, [5]);
 });
@@ -428,10 +423,7 @@ class Wrong extends Policy {
   }
 
   override info(): Info {
-    return new Info('wrong', '1')
-      .filters(this.verb)
-      .scores(this.verb, Scale.between(0, 10))
-      .beforeFilter(Hook.changes('podLabels').pure());
+    return new Info('wrong', '1').filters(this.verb).scores(this.verb, Scale.between(0, 10));
   }
 
   override filter(_pod: Pod, node: Node): Verdict {
@@ -440,10 +432,6 @@ class Wrong extends Policy {
 
   override score(_pod: Pod, node: Node): number {
     return Number(this.answer(node));
-  }
-
-  override beforeFilter(): PodChange {
-    return new PodChange({ setLabels: { a: String(this.answer({ name: '' })) } });
   }
 }
 
@@ -495,10 +483,6 @@ test('a pure verb gives the same answer again, and in another order', () => {
   forbidden(
     () => score(new Wrong(() => calls++, pure), shop, abc),
     'score is declared pure, and its answer about node "a" was 0 and, asked again with the nodes in another order, 5; it may',
-  );
-  forbidden(
-    () => beforeFilter(new Wrong(() => calls++), shop),
-    'beforeFilter is declared pure, and its answer about the pod was {',
   );
   // Without pure() it is asked once.
   calls = 0;

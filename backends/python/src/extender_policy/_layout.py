@@ -16,8 +16,6 @@ from .reads import (
     TopologyKey,
     canonical,
     quoted,
-    sorted_counts,
-    sorted_topologies,
 )
 
 ENTRY = -1
@@ -106,9 +104,10 @@ class Access:
             self.parts = sum(1 << part for part in declared.parts)
             self.labels = Places(f"{object_name}_label", declared.labels, declared.label_prefixes)
             self.annotations = Places(f"{object_name}_annotation", declared.annotations, declared.annotation_prefixes)
-            for position, key in enumerate(sorted_counts(declared.pods)):
+            # As tuples they are in the order of the contract.
+            for position, key in enumerate(sorted(declared.pods)):
                 self.pods[key] = SentCount(key.by, declared.pods[key], position, None)
-            for position, topology in enumerate(sorted_topologies(declared.topologies)):
+            for position, topology in enumerate(sorted(declared.topologies)):
                 requests = declared.topologies[topology]
                 self.topologies[topology] = SentCount(topology.by, requests, position, topology.topology)
 

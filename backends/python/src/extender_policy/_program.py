@@ -29,11 +29,10 @@ def program_digest(module: str) -> str:
     """Of the sources of the module's package, or of those beside a module without one; empty if there are none."""
     loaded = sys.modules.get(module)
     package = sys.modules.get((getattr(loaded, "__package__", None) or "").partition(".")[0])
-    file = getattr(package or loaded, "__file__", None)
-    if file is None:
-        return ""
-    folder = Path(file).parent
-    sources = sorted(folder.glob("**/*.py" if package else "*.py"))
+    # A namespace package has no file.
+    top, beside = (getattr(found, "__file__", None) for found in (package, loaded))
+    folder = Path(top or beside or "/nowhere").parent
+    sources = sorted(folder.glob("**/*.py" if top else "*.py")) if top or beside else []
     digest = sha256(VERSION.encode())
     for path in sources:
         digest.update(f"\0{path.relative_to(folder)}\0".encode() + path.read_bytes())

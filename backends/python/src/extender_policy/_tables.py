@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
@@ -81,14 +82,11 @@ def _check_size(reads: info_pb2.NodeReads) -> None:
         raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {READ_KEYS}")
 
 
-class Rows:
+class Rows(NamedTuple):
     """All rows of one version. A call holds one: later changes are visible to later calls only."""
 
-    __slots__ = ("by_id", "version")
-
-    def __init__(self, version: int, by_id: dict[int, Row]) -> None:
-        self.version = version
-        self.by_id = by_id
+    version: int
+    by_id: dict[int, Row]
 
 
 class Table:

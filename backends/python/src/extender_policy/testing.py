@@ -329,30 +329,21 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
 
 
 def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:
-    """What changes about the pod; `None` if nothing does.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
+    """What changes about the pod; `None` if nothing does."""
     return _changed_pod(_asked(backend, hooks_pb2.BeforeFilterRequest, pod, []))
 
 
 def before_filter_nodes(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> list[tuple[str, NodeChange]]:
-    """The nodes that change in the order given, each with its change.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
+    """The nodes that change in the order given, each with its change."""
     return _changed(_asked(backend, hooks_pb2.BeforeFilterNodesRequest, pod, nodes), nodes)
 
 
 def before_score(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> tuple[PodChange | None, list[tuple[str, NodeChange]]]:
-    """What changes about the pod, and the nodes that change in the order given, each with its change.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
+    """What changes about the pod, and the nodes that change in the order given, each with its change."""
     response = _asked(backend, hooks_pb2.BeforeScoreRequest, pod, nodes)
     return _changed_pod(response), _changed(response, nodes)
 
