@@ -21,7 +21,7 @@ import { REJECTED_CONFIGURATION_BYTES } from './limits.js';
 import type { Layout } from './reads/layout.js';
 import { NODE_PARTS } from './reads/parts.js';
 import type { RowCounts, RowParts } from './row.js';
-import { quoted } from './text.js';
+import { cut, quoted } from './text.js';
 
 /** The package of the contract that this package implements. */
 const API_VERSION = 'extender.policy.v1alpha1';
@@ -235,7 +235,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
     introspection,
     controllers: undefined,
-    rejectedConfiguration: beginning(fields.rejectedConfiguration, REJECTED_CONFIGURATION_BYTES),
+    rejectedConfiguration: cut(fields.rejectedConfiguration, REJECTED_CONFIGURATION_BYTES),
   };
 }
 
@@ -260,10 +260,4 @@ function scaleInfo({ fields: { bounds, normalization, isReversed } }: Scale): Pa
     normalization: NORMALIZATION_NUMBERS[normalization],
     reversed: isReversed,
   };
-}
-
-/** The beginning of a text, of at most this many bytes in UTF-8. */
-function beginning(text: string, most: number): string {
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most));
-  return text.slice(0, read);
 }

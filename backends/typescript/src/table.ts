@@ -15,7 +15,6 @@ import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS } from './limits.js';
 import { rowsKey } from './reads/layout.js';
 import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
 import { Row, type RowCounts, type RowParts } from './row.js';
-import { byteLength } from './text.js';
 
 /** More tables than this are rejected: enough for 16 gateways with four views each. */
 const MAX_TABLES = 64;
@@ -306,10 +305,12 @@ function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void 
   wrong('pod_counts', podCounts.length, READ_COUNTS);
   const texts = (map: MapReads | undefined): string[] => [...(map?.keys ?? []), ...(map?.prefixes ?? [])];
   const keys = [...texts(labels), ...texts(annotations)];
-  const long = [...keys, ...podCounts.map(({ label }) => label)].find((key) => byteLength(key) > KEY_BYTES);
+  const long = [...keys, ...podCounts.map(({ label }) => label)].find(
+    (key) => Buffer.byteLength(key) > KEY_BYTES,
+  );
   if (long !== undefined) {
     throw CallError.invalid(
-      `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
+      `view.reads has a key or prefix of ${String(Buffer.byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
     );
   }
   wrong('keys and prefixes', keys.length, READ_KEYS);

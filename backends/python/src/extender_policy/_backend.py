@@ -12,11 +12,10 @@ from grpc import StatusCode
 
 from ._api.v1alpha1 import policy_pb2
 from ._declaration import Declaration, Terms
-from ._errors import CallError, invalid
+from ._errors import CallError
 from ._program import with_revision
 from ._written import unwritten
 from .args import Args
-from .errors import ArgsError
 from .info import DECLARED_WITH, Info
 from .policy import METHODS, Policy
 
@@ -83,6 +82,9 @@ class Versions:
 class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
 
+    _refusal = ""
+    """Why the backend must not bind: strangers can call it."""
+
     def __init__(self, policy: Policy) -> None:
         """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
         self._fixed = Versions(policy)
@@ -93,12 +95,10 @@ class Backend:
         backend._fixed = versions
         return backend
 
-    _refusal = ""
-    """Why the backend must not bind: strangers can call it."""
-
     def _versions(self, args: bytes) -> Versions:
         """The policy for these args."""
-        reject_any(args)
+        if args not in (b"", b"{}"):
+            Args(args).reject_any()
         return self._fixed
 
     def _latest(self, versions: Versions) -> Prepared:
@@ -182,10 +182,7 @@ class Configured(Backend):
                 self._recent.move_to_end(args)
                 self._repeated.add(args)
                 return known
-        try:
-            versions = Versions(self._build(Args(args)))
-        except ArgsError as error:
-            raise invalid(str(error)) from error
+        versions = Versions(self._build(Args(args)))
         with self._lock:
             if args in self._recent:
                 # Of two threads that build the same, one policy is kept.
@@ -228,13 +225,3 @@ def configured(build: Callable[[Args], Policy], *, name: str = "") -> Configured
     run(configured(lambda args: DrainPolicy(args.parse(Drain))))
     """
     return Configured(build, name=name)
-
-
-def reject_any(args: bytes) -> None:
-    """For policies that take no arguments."""
-    if args in (b"", b"{}"):
-        return
-    try:
-        Args(args).reject_any()
-    except ArgsError as error:
-        raise invalid(str(error)) from error

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from grpc import StatusCode
 
 from ._limits import STATUS_MESSAGE_BYTES
-from .errors import BindFailed, CannotAnswer, DeclarationError, NotReady, UndeclaredRead
+from .errors import ArgsError, BindFailed, CannotAnswer, DeclarationError, NotReady, UndeclaredRead
 
 LOG = logging.getLogger("extender_policy")
 
@@ -63,6 +63,8 @@ def call_error(method: str, raised: BaseException) -> CallError:
         return CallError(StatusCode.UNAVAILABLE, str(raised))
     if isinstance(raised, CannotAnswer):
         return CallError(StatusCode.ABORTED, str(raised))
+    if isinstance(raised, ArgsError):
+        return invalid(str(raised))
     if isinstance(raised, DeclarationError):
         return failed(str(raised))
     verb, kind = method[0].lower() + method[1:], type(raised).__name__

@@ -18,7 +18,7 @@ import { NODE_PARTS, POD_PARTS } from '../reads/parts.js';
 import type { Places } from '../reads/places.js';
 import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
 import { attributeKey } from '../row.js';
-import { byteLength, compareBytes } from '../text.js';
+import { compareBytes } from '../text.js';
 
 const MAX_INT64 = 2n ** 63n - 1n;
 
@@ -187,7 +187,7 @@ function sum(before: Resources | undefined, equal: Running, isSent: (name: strin
 
 /** Without long values, and of too many those with the most pods, in order. */
 function limitedCounts(all: PodCount[]): PodCounts {
-  const short = all.filter(({ value }) => byteLength(value) <= COUNTED_VALUE_BYTES);
+  const short = all.filter(({ value }) => Buffer.byteLength(value) <= COUNTED_VALUE_BYTES);
   const counts = most(short, NODE_COUNTS).toSorted(
     (a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value),
   );
