@@ -411,6 +411,8 @@ def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
         key = "rack"
 
         def current(self) -> Policy:
+            if not self.key:
+                raise OSError("no rules")
             return self if self._key == self.key else Renewed(self.key, revision=self.key)
 
     for backend, args in ((Renewed(), b""), (configured(lambda args: Renewed()), b'{"any": 1}')):
@@ -422,6 +424,12 @@ def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
         # What was asked with the declaration of before is answered by it.
         assert client.filter(request).result.revision == "1"
         request.call.reads = reads_of(client, args)
+        assert client.filter(request).result.revision == "room"
+        # A failure is that of the call, until it is repaired.
+        Renewed.key = ""
+        expected = StatusCode.INTERNAL, "filter failed (OSError); see the policy's log"
+        assert failing(partial(client.filter, request)) == expected
+        Renewed.key = "room"
         assert client.filter(request).result.revision == "room"
 
 
