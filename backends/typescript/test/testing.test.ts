@@ -149,7 +149,7 @@ test('a read that is not declared names the declaration', () => {
     ],
     [
       (_, node) => node.usage,
-      'filter failed: usage of the node is read and not declared; declare it with Verb.usage',
+      'filter failed: usage of the node is read and not declared; declare it with Verb.usage or Hook.usage',
     ],
     [(_, node) => node.allocatable, "Reads.node('allocatable')"],
     [(_, node) => node.capacity, "Reads.node('capacity')"],
@@ -449,15 +449,15 @@ test('reasons are constant texts', () => {
     filter(new Wrong(reason), shop, abc);
   forbidden(
     rejecting(() => ' '),
-    'filter rejects node "a" without a reason; say in a few words why',
+    'filter rejects node "a" without a reason; say in a constant text what is wrong with the node',
   );
   forbidden(
     rejecting(() => 'x\n'),
-    `filter rejects node "a" for 'x\\n', which has control characters; leave them out`,
+    `filter rejects node "a" with the reason "x\\n", which has control characters; write one line of text`,
   );
   forbidden(
     rejecting(({ name }) => `${String(name.charCodeAt(0) - 96)} of 5 slots used`),
-    'filter rejects node "a" for "1 of 5 slots used" and node "b" for "2 of 5 slots used"; leave numbers out of reasons',
+    'filter rejects node "a" with the reason "1 of 5 slots used" and node "b" with "2 of 5 slots used"; leave numbers out of reasons',
   );
   // Names may have digits.
   assert.equal(rejecting(({ name }) => `not in pool-${String(name.charCodeAt(0))}`)().length, 3);
@@ -466,7 +466,7 @@ test('reasons are constant texts', () => {
 test('scores are on the declared scale', () => {
   forbidden(
     () => score(new Wrong(({ name }) => (name === 'c' ? 11 : 10)), shop, abc),
-    'score of node "c" is 11, outside of the declared scale of 0 to 10; ',
+    'score returned 11 for node "c"; the declared scale is 0 to 10: clamp the score, or',
   );
 });
 
@@ -477,12 +477,12 @@ test('a pure verb gives the same answer again, and in another order', () => {
   const counting = (): string => 'ab'.charAt(calls++ % 2);
   forbidden(
     () => filter(new Wrong(counting, pure), shop, abc),
-    `filter is declared pure, and its answer about node "a" was { reason: 'a', preemptionMayHelp: false, rule: '' } and, asked again with the nodes in another order, { reason: 'b', `,
+    'filter is declared pure and gave another answer about node "a" when it was asked again; a pure verb depends',
   );
   calls = 0;
   forbidden(
     () => score(new Wrong(() => calls++, pure), shop, abc),
-    'score is declared pure, and its answer about node "a" was 0 and, asked again with the nodes in another order, 5; it may',
+    'score is declared pure and gave another answer about node "a" when it was asked again;',
   );
   // Without pure() it is asked once.
   calls = 0;

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
-from google.protobuf.text_format import MessageToString
 
 from ._api.v1alpha1 import hooks_pb2, info_pb2, policy_pb2
 
-_NUMBERS = re.compile(r"(?<![\w.-])\d+(\.\d+)?")
+_NUMBERS = re.compile(r"(?<![\w./:-])\d+([.,]\d+)*")
 _ABOUT_POD = (hooks_pb2.BeforeFilterResponse, hooks_pb2.BeforeScoreResponse)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -38,8 +38,8 @@ def check_scores(declared: info_pb2.VerbInfo, scores: Sequence[int], nodes: Sequ
         for node, score in zip(nodes, scores, strict=True):
             if not declared.score_min <= score <= declared.score_max:
                 raise AssertionError(
-                    f'score of node "{node}" is {score}, outside of the declared scale of {declared.score_min} to '
-                    f"{declared.score_max}; return a score of this scale, or declare another one"
+                    f'score returned {score} for node "{node}"; the declared scale is {declared.score_min} to '
+                    f"{declared.score_max}: clamp the score, or declare another scale"
                 )
 
 
@@ -49,31 +49,29 @@ def check_reasons(rejections: Mapping[int, policy_pb2.Rejection], nodes: Sequenc
     for position, rejection in sorted(rejections.items()):
         node, reason = nodes[position], rejection.reason
         if not reason.strip():
-            raise AssertionError(f'filter rejects node "{node}" without a reason; say in a few words why')
+            raise AssertionError(
+                f'filter rejects node "{node}" without a reason; say in a constant text what is wrong with the node'
+            )
         if _CONTROL.search(reason):
             raise AssertionError(
-                f'filter rejects node "{node}" for {reason!r}, which has control characters; leave them out'
+                f'filter rejects node "{node}" with the reason {json.dumps(reason)}, which has control characters; '
+                "write one line of text"
             )
         other, before = known.setdefault(_NUMBERS.sub("0", reason), (node, reason))
         if before != reason:
             raise AssertionError(
-                f'filter rejects node "{other}" for "{before}" and node "{node}" for "{reason}"; leave numbers out of '
-                "reasons: kube-scheduler retries a pod at once when its reasons change"
+                f'filter rejects node "{other}" with the reason "{before}" and node "{node}" with "{reason}"; leave '
+                "numbers out of reasons: each new text makes kube-scheduler retry the pod"
             )
 
 
 def check_pure(verb: str, first: Mapping[int, Any], again: Mapping[int, Any], nodes: Sequence[str]) -> None:
     """A pure verb gives each node the same answer again, and in another order. Both are by the positions of `nodes`."""
     for position in sorted(first.keys() | again.keys()):
-        one, two = first.get(position), again.get(position)
-        if one != two:
+        if first.get(position) != again.get(position):
             about = "the pod" if position < 0 else f'node "{nodes[position]}"'
             raise AssertionError(
-                f"{verb} is declared pure, and its answer about {about} was {_shown(one)} and, asked again with the "
-                f"nodes in another order, {_shown(two)}; it may depend on nothing but the pod, this node, the args and "
-                "Info.revision: correct it, or remove pure()"
+                f"{verb} is declared pure and gave another answer about {about} when it was asked again; a pure verb "
+                "depends on the pod, the node and the args alone: declare it without pure, or name in the revision "
+                "what it depends on"
             )
-
-
-def _shown(answer: Any) -> str:
-    return MessageToString(answer, as_one_line=True) if isinstance(answer, Message) else str(answer)

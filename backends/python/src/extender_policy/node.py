@@ -97,7 +97,7 @@ class Node(Labelled[NodeKey, NodePrefix]):
         milliseconds: no basis for an exclusive allocation.
         """
         if not self._access.usage:
-            raise UndeclaredRead("usage of the node is read and not declared; declare it with Verb.usage")
+            raise UndeclaredRead("usage of the node is read and not declared; declare it with Verb.usage or Hook.usage")
         return self._content.usage
 
     def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:

@@ -71,7 +71,7 @@ export class Access {
   /** The usage of a node is read. */
   usage(): void {
     if (!this.hasUsage) {
-      throw new UndeclaredRead('usage of the node', 'Verb.usage');
+      throw new UndeclaredRead('usage of the node', 'Verb.usage or Hook.usage');
     }
   }
 

@@ -1,12 +1,12 @@
 /** What the contract forbids a policy to answer. In service the gateway clamps, caches or repeats; a test fails. */
 
 import { AssertionError } from 'node:assert';
-import { inspect, isDeepStrictEqual } from 'node:util';
+import { isDeepStrictEqual } from 'node:util';
 
 import type { Scores } from '../gen/extender/policy/v1alpha1/policy.js';
 import type { VerbInfo } from '../gen/extender/policy/v1alpha1/info.js';
 
-const NUMBERS = /(?<![\w.-])\d+(\.\d+)?/g;
+const NUMBERS = /(?<![\p{L}\p{N}_./:-])\p{N}+([.,]\p{N}+)*/gu;
 
 /** The fields of responses with answers about the pod and nodes. */
 interface Answered {
@@ -27,7 +27,7 @@ export function checkScores(
   const at = scores.findIndex((score) => score < scoreMin || score > scoreMax);
   check(
     at < 0,
-    `score of node "${String(nodes[at])}" is ${String(scores[at])}, outside of the declared scale of ${String(scoreMin)} to ${String(scoreMax)}; return a score of this scale, or declare another one`,
+    `score returned ${String(scores[at])} for node "${String(nodes[at])}"; the declared scale is ${String(scoreMin)} to ${String(scoreMax)}: clamp the score, or declare another scale`,
   );
 }
 
@@ -36,16 +36,19 @@ export function checkReasons(rejected: readonly { readonly node: string; readonl
   const known = new Map<string, { readonly node: string; readonly reason: string }>();
   for (const rejection of rejected) {
     const { node, reason } = rejection;
-    check(reason.trim() !== '', `filter rejects node "${node}" without a reason; say in a few words why`);
+    check(
+      reason.trim() !== '',
+      `filter rejects node "${node}" without a reason; say in a constant text what is wrong with the node`,
+    );
     check(
       !/\p{Cc}/u.test(reason),
-      `filter rejects node "${node}" for ${inspect(reason)}, which has control characters; leave them out`,
+      `filter rejects node "${node}" with the reason ${JSON.stringify(reason)}, which has control characters; write one line of text`,
     );
     const shape = reason.replaceAll(NUMBERS, '0');
     const other = known.get(shape) ?? rejection;
     check(
       other.reason === reason,
-      `filter rejects node "${other.node}" for "${other.reason}" and node "${node}" for "${reason}"; leave numbers out of reasons: kube-scheduler retries a pod at once when its reasons change`,
+      `filter rejects node "${other.node}" with the reason "${other.reason}" and node "${node}" with "${reason}"; leave numbers out of reasons: each new text makes kube-scheduler retry the pod`,
     );
     known.set(shape, other);
   }
@@ -57,7 +60,7 @@ export function checkPure(verb: string, first: Answered, again: Answered, nodes:
   for (const about of new Set([...one.keys(), ...two.keys()])) {
     check(
       isDeepStrictEqual(one.get(about), two.get(about)),
-      `${verb} is declared pure, and its answer about ${about} was ${shown(one.get(about))} and, asked again with the nodes in another order, ${shown(two.get(about))}; it may depend on nothing but the pod, this node, the args and Info.revision: correct it, or remove pure()`,
+      `${verb} is declared pure and gave another answer about ${about} when it was asked again; a pure verb depends on the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on`,
     );
   }
 }
@@ -74,10 +77,6 @@ function byPosition(
     positions.forEach((position) => found.set(about(position), answer));
   }
   return found;
-}
-
-function shown(answer: unknown): string {
-  return inspect(answer, { breakLength: Infinity });
 }
 
 function check(holds: boolean, message: string): void {
