@@ -20,7 +20,7 @@ from ._backend import Backend, Prepared
 from ._declaration import Terms
 from ._errors import cut, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
-from ._question import Question, check_pod, check_purpose, decoded_pod, required, undecodable
+from ._question import Question, check_pod, check_purpose, decoded_pod, required
 from .candidate import BindAsk, Candidate
 from .pod import Pod
 from .verdict import Bind, Eviction, Verdict
@@ -129,7 +129,7 @@ def _decoded(kind: type[M], encoded: bytes) -> M:
     try:
         return kind.FromString(encoded)
     except DecodeError as error:
-        raise undecodable(error) from error
+        raise invalid(f"the message cannot be decoded: {error}") from error
 
 
 def _prepared(

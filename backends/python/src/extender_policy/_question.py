@@ -32,11 +32,6 @@ class Missed(Exception):
         self.miss = miss
 
 
-def undecodable(error: DecodeError) -> CallError:
-    """The message is not one of the contract."""
-    return invalid(f"the message cannot be decoded: {error}")
-
-
 def required(message: Message, field: str) -> None:
     """A field that every request has."""
     if not message.HasField(field):
