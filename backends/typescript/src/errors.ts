@@ -18,10 +18,12 @@ export class CallError extends Error {
     super(cut(message, STATUS_MESSAGE_BYTES), options);
   }
 
-  /** The request breaks a rule of the contract, or the args are wrong. */
-  static invalid(message: string): CallError {
-    return new CallError(status.INVALID_ARGUMENT, message);
+  private static of(code: status): (message: string) => CallError {
+    return (message) => new CallError(code, message);
   }
+
+  /** The request breaks a rule of the contract, or the args are wrong. */
+  static readonly invalid = CallError.of(status.INVALID_ARGUMENT);
 
   /** A field that every request has. */
   static missing(field: string): CallError {
@@ -29,9 +31,7 @@ export class CallError extends Error {
   }
 
   /** The purpose or the declaration is another one than the policy's. */
-  static precondition(message: string): CallError {
-    return new CallError(status.FAILED_PRECONDITION, message);
-  }
+  static readonly precondition = CallError.of(status.FAILED_PRECONDITION);
 
   /** The policy does not declare the verb. */
   static notServed(verb: string): CallError {
@@ -42,29 +42,19 @@ export class CallError extends Error {
   }
 
   /** A path is not declared, or there is no such object. */
-  static notFound(message: string): CallError {
-    return new CallError(status.NOT_FOUND, message);
-  }
+  static readonly notFound = CallError.of(status.NOT_FOUND);
 
   /** The policy cannot decide now. */
-  static unavailable(message: string): CallError {
-    return new CallError(status.UNAVAILABLE, message);
-  }
+  static readonly unavailable = CallError.of(status.UNAVAILABLE);
 
   /** The policy cannot answer about this pod. */
-  static aborted(message: string): CallError {
-    return new CallError(status.ABORTED, message);
-  }
+  static readonly aborted = CallError.of(status.ABORTED);
 
   /** Memory is lacking. */
-  static exhausted(message: string): CallError {
-    return new CallError(status.RESOURCE_EXHAUSTED, message);
-  }
+  static readonly exhausted = CallError.of(status.RESOURCE_EXHAUSTED);
 
   /** The policy made a mistake. */
-  static internal(message: string): CallError {
-    return new CallError(status.INTERNAL, message);
-  }
+  static readonly internal = CallError.of(status.INTERNAL);
 
   /** The same, with what the policy threw for the log alone. */
   static bug(message: string, thrown: unknown): CallError {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -152,9 +153,28 @@ class Service:
         self._free = threading.BoundedSemaphore(MAX_SHOWN)
         self._failures = FailureLog()
 
-    def answer(self, method: str, encoded: bytes) -> Coroutine[Any, Any, bytes]:
-        """The encoded answer. Raises `CallError`."""
-        return self._encoded(method, self._answer(method, encoded))
+    async def answer(
+        self, method: str, encoded: bytes, metadata: Any, is_active: Callable[[], bool] = lambda: True
+    ) -> bytes:
+        """The encoded answer, with the span of a traced call. Raises `CallError`."""
+        followed = self.tracer.follow(method, metadata or ())
+        if followed is None:
+            return await self._encoded(method, encoded)
+        with followed:
+            try:
+                answer = await self._encoded(method, encoded)
+            except CallError as error:
+                followed.ended(error.code, error.message)
+                raise
+            except asyncio.CancelledError:
+                followed.ended(StatusCode.CANCELLED)
+                raise
+            except GeneratorExit:
+                # The policy waits, which the server with threads cannot do.
+                followed.ended(StatusCode.INTERNAL)
+                raise
+            followed.ended(StatusCode.OK if is_active() else StatusCode.CANCELLED)
+            return answer
 
     async def _answer(self, method: str, encoded: bytes) -> Message:
         if method == "GetInfo":
@@ -174,10 +194,10 @@ class Service:
         finally:
             self._free.release()
 
-    async def _encoded(self, method: str, answer: Coroutine[Any, Any, Message]) -> bytes:
+    async def _encoded(self, method: str, encoded: bytes) -> bytes:
         """An exception fails only this call: one pod that triggers a bug must not stop a cluster."""
         try:
-            return (await answer).SerializeToString()
+            return (await self._answer(method, encoded)).SerializeToString()
         except (Exception, SystemExit) as raised:
             error = call_error(method, raised)
             if error.code is StatusCode.INTERNAL:

@@ -97,20 +97,10 @@ class Server:
             if not context.is_active():
                 # The caller gave up while the call waited for a thread.
                 _end(context, CallError(StatusCode.CANCELLED, "the caller gave up"))
-            followed = service.tracer.follow(name, context.invocation_metadata() or ())
-            if followed is None:
-                try:
-                    return finished(service.answer(name, encoded))
-                except CallError as error:
-                    _end(context, error)
-            with followed:
-                try:
-                    answer = finished(service.answer(name, encoded))
-                except CallError as error:
-                    followed.ended(error.code, error.message)
-                    _end(context, error)
-                followed.ended(StatusCode.OK if context.is_active() else StatusCode.CANCELLED)
-                return answer
+            try:
+                return finished(service.answer(name, encoded, context.invocation_metadata(), context.is_active))
+            except CallError as error:
+                _end(context, error)
 
         return answered
 
