@@ -9,7 +9,7 @@ import pytest
 from client import Client
 from servers import KINDS, serving
 
-from extender_policy import Backend, Options, Policy, _answer
+from extender_policy import Backend, Options, Policy
 
 Serve = Callable[..., Client]
 
@@ -24,9 +24,3 @@ def serve(request: pytest.FixtureRequest) -> Iterator[Serve]:
             return open_servers.enter_context(Client(address))
 
         yield served
-
-
-@pytest.fixture(autouse=True)
-def nothing_logged_before() -> None:
-    """Failures are logged once in a process."""
-    _answer._logged.clear()

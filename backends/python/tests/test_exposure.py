@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from client import SERVICE, Client
+from client import SERVICE, Client, inline, question, row
 from grpc import StatusCode
 from servers import KINDS, serving
 
@@ -24,11 +24,11 @@ from extender_policy import (
     ServeError,
     Verb,
     Verdict,
-    _answer,
     _service,
     configured,
 )
 from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._errors import FailureLog, call_error
 from extender_policy._receiving import Receiving
 from extender_policy._run import argument_parser, options_from
 
@@ -132,19 +132,48 @@ def test_a_silent_connection_is_closed_and_a_gateway_is_served(monkeypatch: pyte
                 connection.close()
 
 
-def test_a_failure_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
-    _answer._logged.clear()
+def test_a_failure_is_logged_with_its_text_and_then_counted_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    failures = FailureLog(lambda: now)
+
+    def fail(method: str, text: str) -> None:
+        try:
+            raise KeyError(text)
+        except KeyError as raised:
+            failures.add(method, call_error(method, raised))
+
+    def logged() -> list[tuple[str, bool]]:
+        found = [(record.getMessage(), record.exc_info is not None) for record in caplog.records]
+        caplog.clear()
+        return found
+
     with caplog.at_level(logging.ERROR):
-        for _ in range(25):
-            try:
-                raise KeyError("password=hunter2")
-            except KeyError as error:
-                told = _answer.failure("filter", error)
-            assert told.message == "filter failed (KeyError); see the policy's log"
-    first, second = caplog.records
-    assert first.exc_info is not None
-    assert "password=hunter2" in caplog.text
-    assert second.getMessage().endswith("KeyError, 10 times now")
+        for second in range(121):
+            now = float(second)
+            fail("Filter", f"password=hunter{second}")
+        assert logged() == [
+            ("filter failed: KeyError: 'password=hunter0'; the call fails with INTERNAL", True),
+            ("filter failed: KeyError: 'password=hunter60'; 61 failures of this kind so far", False),
+            ("filter failed: KeyError: 'password=hunter120'; 121 failures of this kind so far", False),
+        ]
+        # However many kinds there are.
+        for number in range(1000):
+            fail(f"Verb{number}", "")
+        assert len(logged()) == 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_text_of_an_exception_stays_in_the_log(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Raises(Filters):
+        def filter(self, pod: object, node: object) -> Verdict:
+            raise KeyError("password=hunter2")
+
+    with serving(kind, Raises()) as address, Client(address) as client, caplog.at_level(logging.ERROR):
+        told = failing(lambda: client.filter(question(inline([row("a")]))))
+    assert told == (StatusCode.INTERNAL, "filter failed (KeyError); see the policy's log")
+    (record,) = caplog.records
+    assert "password=hunter2" in record.getMessage()
+    assert record.exc_info is not None
 
 
 def test_the_option_is_known() -> None:

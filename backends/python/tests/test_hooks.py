@@ -172,8 +172,8 @@ def test_a_mistake_fails_the_call_and_is_logged(serve: Serve, caplog: pytest.Log
         assert failing(lambda: client.before_filter(of_pod())) == (StatusCode.INTERNAL, of_the_pod)
         assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == (StatusCode.INTERNAL, of_a_node)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{of_the_pod}; the call is answered with INTERNAL",
-        f"{of_a_node}; the call is answered with INTERNAL",
+        f"{of_the_pod}; the call fails with INTERNAL",
+        f"{of_a_node}; the call fails with INTERNAL",
     ]
 
 
@@ -358,7 +358,7 @@ def test_a_mistake_names_the_node_and_the_method_that_was_written(serve: Serve) 
     assert text.startswith("before_filter_nodes " + changes.format("position 0"))
 
 
-def test_an_exception_names_the_method_that_failed() -> None:
+def test_an_exception_names_the_hook_that_failed() -> None:
     class Raises(Answers):
         def before_filter(self, pod: Pod) -> Any:
             raise KeyError("boom of the pod")
@@ -366,7 +366,7 @@ def test_an_exception_names_the_method_that_failed() -> None:
         def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> Any:
             yield self._answers["boom of the nodes"]
 
-    with pytest.raises(NoAnswer, match="^before_filter failed: KeyError: 'boom of the pod'$"):
+    with pytest.raises(NoAnswer, match="^beforeFilter failed: KeyError: 'boom of the pod'$"):
         testing.before_filter(Raises(None), TestPod("shop"))
-    with pytest.raises(NoAnswer, match="^before_filter_nodes failed: KeyError: 'boom of the nodes'$"):
+    with pytest.raises(NoAnswer, match="^beforeFilterNodes failed: KeyError: 'boom of the nodes'$"):
         testing.before_filter_nodes(Raises({}), TestPod("shop"), [TestNode("a")])

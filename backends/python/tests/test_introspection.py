@@ -133,7 +133,7 @@ def test_a_bug_is_logged_and_not_told(serve: Serve, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.ERROR, "extender_policy"):
         assert failing(client, "/broken") == (
             StatusCode.INTERNAL,
-            "the policy failed to show /broken; its log says why",
+            "introspect failed (KeyError); see the policy's log",
         )
     assert "secret" in caplog.text
     assert client.introspect("/quotas")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import extender_policy
-from extender_policy import NodeChange, PodChange, testing
+from extender_policy import Backend, NodeChange, PodChange, testing
 from extender_policy.testing import TestNode, TestPod
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,13 +23,27 @@ def test_the_first_policy_is_the_example() -> None:
     assert lines < 40
 
 
-def shown(name: str) -> Any:
+def shown(name: str, *arguments: object) -> Any:
     """A policy of the README."""
     text = (ROOT / "README.md").read_text()
     (block,) = (found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if f"class {name}(" in found)
-    names = dict(vars(extender_policy))
+    names = {**vars(extender_policy), "Callable": Callable, "time": time}
     exec(block, names)
-    return names[name]()
+    return names[name](*arguments)
+
+
+def test_the_policy_with_a_clock_works() -> None:
+    now = 2 * 3600.0
+    backend = Backend(shown("Windows", lambda: now))
+    nodes = [TestNode(hour).label("maintenance-hour", hour) for hour in ("02", "03")]
+    assert testing.filter(backend, TestPod("shop"), nodes) == [("02", "maintenance window is open")]
+    before = testing.info(backend)
+    now += 3599
+    assert testing.info(backend) == before
+    now += 1
+    assert testing.info(backend).revision != before.revision
+    assert testing.info(backend).verbs[0].pure
+    assert testing.filter(backend, TestPod("shop"), nodes) == [("03", "maintenance window is open")]
 
 
 def test_the_hooks_work() -> None:

@@ -340,7 +340,7 @@ class Racks(Policy):
         reads.node_label(self._key)
         reads.node_label("zone")
         reads.pod_label("app")
-        return Info("racks", self._revision).filters(Verb.per_node().pure().reads(reads))
+        return Info("racks", "1").revision(self._revision).filters(Verb.per_node().pure().reads(reads))
 
     def filter(self, pod: Pod, node: Node) -> Verdict:
         rack = node.label(self._read)
@@ -404,6 +404,33 @@ def test_an_earlier_version_answers_its_calls(serve: Serve) -> None:
     for _ in range(20):
         backend.replace(Racks("shelf", revision="6"))
     assert client.filter(request).result.revision == "4"
+
+
+def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
+    class Renewed(Racks):
+        key = "rack"
+
+        def current(self) -> Policy:
+            if not self.key:
+                raise OSError("no rules")
+            return self if self._key == self.key else Renewed(self.key, revision=self.key)
+
+    for backend, args in ((Renewed(), b""), (configured(lambda args: Renewed()), b'{"any": 1}')):
+        Renewed.key = "rack"
+        client = serve(backend)
+        request = question(inline([rack("r1")]), placed(), reads=reads_of(client, args), args=args)
+        Renewed.key = "room"
+        assert client.get_info(args).revision == "room"
+        # What was asked with the declaration of before is answered by it.
+        assert client.filter(request).result.revision == "1"
+        request.call.reads = reads_of(client, args)
+        assert client.filter(request).result.revision == "room"
+        # A failure is that of the call, until it is repaired.
+        Renewed.key = ""
+        expected = StatusCode.INTERNAL, "filter failed (OSError); see the policy's log"
+        assert failing(partial(client.filter, request)) == expected
+        Renewed.key = "room"
+        assert client.filter(request).result.revision == "room"
 
 
 @dataclass(frozen=True)
@@ -483,7 +510,7 @@ def test_a_policy_that_cannot_be_built_is_a_failure(serve: Serve) -> None:
         raise OSError("no disk")
 
     client = serve(configured(build))
-    expected = StatusCode.INTERNAL, "building the policy failed (OSError); see the policy's log"
+    expected = StatusCode.INTERNAL, "getInfo failed (OSError); see the policy's log"
     assert failing(client.get_info) == expected
     code, text = failing(lambda: client.get_info(b'{"declares": "nothing"}'))
     assert (code, "no verb is declared" in text) == (StatusCode.INTERNAL, True)

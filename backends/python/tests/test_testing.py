@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from changing import Changing
 
 import extender_policy
 from extender_policy import (
@@ -14,7 +16,9 @@ from extender_policy import (
     BindAsk,
     BindFailed,
     Candidate,
+    ChangedPart,
     Eviction,
+    Hook,
     Info,
     Node,
     NodeAffinity,
@@ -26,6 +30,7 @@ from extender_policy import (
     NonZero,
     OwnerReference,
     Pod,
+    PodChange,
     PodPart,
     PodsBy,
     Policy,
@@ -43,6 +48,9 @@ from extender_policy import (
     testing,
 )
 from extender_policy.testing import NoAnswer, TestCandidate, TestNode, TestPod
+
+VERB = Verb.per_node()
+NODES = [TestNode(name) for name in ("a", "b", "c")]
 
 
 class Recorder(Policy):
@@ -348,6 +356,94 @@ def test_a_verb_that_is_not_declared_is_named_with_its_remedy() -> None:
         testing.filter(Binds(), pod, nodes)
 
 
+class Wrong(Policy):
+    """Answers what the contract forbids, about each node by a function."""
+
+    def __init__(self, answer: Callable[[Node], Any], verb: Verb = VERB) -> None:
+        self._answer, self._verb = answer, verb
+
+    def info(self) -> Info:
+        return Info("wrong", "1").filters(self._verb).scores(self._verb, Scale.between(0, 10))
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        return Verdict.reject(self._answer(node))
+
+    def score(self, pod: Pod, node: Node) -> int:
+        return int(self._answer(node))
+
+
+def counter() -> Callable[[Node], str]:
+    calls = itertools.count()
+    return lambda node: "ab"[next(calls) % 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lambda node: " ", 'filter rejects node "a" without a reason; say in a constant text what'),
+        (
+            lambda node: "x\0",
+            'filter rejects node "a" with the reason "x\\u0000", which has control characters; write one',
+        ),
+        (
+            lambda node: f"{ord(node.name) - 96} of 5 slots used",
+            'filter rejects node "a" with the reason "1 of 5 slots used" and node "b" with "2 of 5 slots used"; leave',
+        ),
+    ],
+)
+def test_reasons_are_constant_texts(answer: Callable[[Node], str], expected: str) -> None:
+    with pytest.raises(AssertionError) as raised:
+        testing.filter(Wrong(answer), TestPod("shop"), NODES)
+    assert str(raised.value).startswith(expected)
+    # Names may have digits.
+    assert len(testing.filter(Wrong(lambda node: f"not in pool-{ord(node.name)}"), TestPod("shop"), NODES)) == 3
+
+
+def test_scores_are_on_the_declared_scale() -> None:
+    with pytest.raises(AssertionError, match='^score returned 11 for node "c"; the declared scale is 0 to 10: clamp'):
+        testing.score(Wrong(lambda node: 11 if node.name == "c" else 10), TestPod("shop"), NODES)
+
+
+def test_a_pure_verb_gives_the_same_answer_again_and_in_another_order() -> None:
+    fine = Wrong(lambda node: node.name, VERB.pure())
+    assert testing.filter(fine, TestPod("shop"), NODES) == [("a", "a"), ("b", "b"), ("c", "c")]
+    with pytest.raises(AssertionError) as raised:
+        testing.filter(Wrong(counter(), VERB.pure()), TestPod("shop"), NODES)
+    assert str(raised.value).startswith(
+        'filter is declared pure and gave another answer about node "a" when it was asked again; a pure verb depends'
+    )
+    order = itertools.count()
+    with pytest.raises(AssertionError, match='^score is declared pure and gave another answer about node "a" when'):
+        testing.score(Wrong(lambda node: next(order), VERB.pure()), TestPod("shop"), NODES)
+    # Without pure() it is asked once.
+    assert testing.score(Wrong(lambda node: next(order)), TestPod("shop"), NODES) == [6, 7, 8]
+
+
+def test_a_pure_hook_gives_the_same_answer_again() -> None:
+    count = itertools.count()
+    hook = Hook.of_pod().pure().changes(ChangedPart.POD_LABELS)
+
+    class Hooked(Changing):
+        def before_filter(self, pod: Pod) -> PodChange:
+            return PodChange().set_label("a", str(next(count)))
+
+    with pytest.raises(AssertionError, match="^beforeFilter is declared pure and gave another answer about the pod"):
+        testing.before_filter(Hooked(info=Info("p", "1").before_filter(hook)), TestPod("shop"))
+
+
+@pytest.mark.parametrize("verb", [VERB, VERB.reads(Reads().node(*NodePart))])
+def test_usage_is_read_only_if_it_is_declared(verb: Verb) -> None:
+    def see(pod: Pod, node: Node) -> None:
+        assert node.usage == NodeUsage(Resources(5), NonZero(6, 7))
+
+    undeclared = Recorder(Info("p", "1").filters(verb), see)
+    expected = "^filter failed: usage of the node is read and not declared; declare it with Verb.usage or Hook.usage$"
+    with pytest.raises(NoAnswer, match=expected):
+        testing.filter(undeclared, TestPod("shop"), [FULL_NODE])
+    assert testing.filter(testing.everything(undeclared), TestPod("shop"), [FULL_NODE]) == []
+    assert testing.filter(Recorder(Info("p", "1").filters(verb.usage()), see), TestPod("shop"), [FULL_NODE]) == []
+
+
 class Binds(Policy):
     """Serves one verb, and fails."""
 
@@ -364,13 +460,13 @@ class Binds(Policy):
         self._ready()
 
 
-def test_an_exception_names_its_method() -> None:
+def test_an_exception_names_its_verb() -> None:
     def not_ready() -> None:
         raise OSError("no data")
 
     with pytest.raises(NoAnswer, match="^bind failed: KeyError: 'boom'$"):
         testing.bind(Binds(), TestPod("shop"), "a")
-    with pytest.raises(NoAnswer, match="^ready failed: OSError: no data$"):
+    with pytest.raises(NoAnswer, match="^bind failed: OSError: no data$"):
         testing.bind(Binds(not_ready), TestPod("shop"), "a")
 
     class Whole(Recorder):
@@ -378,7 +474,7 @@ def test_an_exception_names_its_method() -> None:
             raise ValueError(len(nodes))
 
     info = Info("p", "1").filters(Verb.per_node())
-    with pytest.raises(NoAnswer, match="^filter_all failed: ValueError: 1$"):
+    with pytest.raises(NoAnswer, match="^filter failed: ValueError: 1$"):
         testing.filter(Whole(info, None), TestPod("shop"), [TestNode("a")])
     with pytest.raises(NoAnswer, match="^filter failed: TypeError: "):
         testing.filter(Recorder(info, None), TestPod("shop"), [TestNode("a")])

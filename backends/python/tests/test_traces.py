@@ -177,7 +177,7 @@ def test_traced_calls_have_spans(kind: str, protocol: str, monkeypatch: pytest.M
     assert found["acme.tenant"] == "shop"
     assert attributes(missed)["extender.miss"] == "MISS_TABLE_UNKNOWN"
     assert failed.status.code == trace_pb2.Status.STATUS_CODE_ERROR
-    assert failed.status.message == "INTERNAL: filter_all failed (ValueError); see the policy's log"
+    assert failed.status.message == "INTERNAL: filter failed (ValueError); see the policy's log"
     assert attributes(failed)["error.type"] == "INTERNAL"
     traceparent = f"00-{TRACE}-{first.span_id.hex()}-01"
     assert policy.traceparents[:2] == policy.injected[:2] == [traceparent, None]
@@ -192,7 +192,7 @@ class Changes(Policy):
 
     def info(self) -> Info:
         hook = Hook.per_node().changes(ChangedPart.NODE_LABELS)
-        info = Info("changes", "2").before_filter_nodes(hook).before_score(hook)
+        info = Info("changes", "2").revision("2").before_filter_nodes(hook).before_score(hook)
         return info.before_filter(Hook.of_pod().changes(ChangedPart.POD_LABELS))
 
     def before_filter(self, pod: Pod) -> PodChange:

@@ -198,7 +198,7 @@ export function answerQuestion<D extends object>(
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
     return { ...none, result: { evaluated: 0, miss: rows, revision } };
   }
-  const access = new Access(terms.layout?.node);
+  const access = new Access(terms.layout?.node, terms.wantsUsage);
   const nodes = rows.map((row) => new Node(row, access));
   const asked = { prepared, terms, pod, nodes, question, note };
   check?.(asked);
@@ -471,16 +471,15 @@ function checkVictims({ candidates }: Question, { layout }: Terms): void {
   if (layout === undefined) {
     return;
   }
-  for (const [candidate, { victims }] of candidates.entries()) {
-    for (const [victim, { pod }] of victims.entries()) {
+  candidates.forEach(({ victims }, candidate) => {
+    victims.forEach(({ pod }, victim) => {
       const mismatch = pod && podMismatch(pod, layout.pod);
       if (mismatch !== undefined) {
-        throw CallError.invalid(
-          `candidates[${String(candidate)}].victims[${String(victim)}].pod.facts.${mismatch}`,
-        );
+        const path = `candidates[${String(candidate)}].victims[${String(victim)}].pod`;
+        throw CallError.invalid(`${path}.facts.${mismatch}`);
       }
-    }
-  }
+    });
+  });
 }
 
 /** The positions of the pods to evict; undefined if the node is no longer a candidate. */

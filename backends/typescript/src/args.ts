@@ -25,25 +25,33 @@ class Reading {
 /** The value of a field that has a mistake; it never reaches the policy. */
 const MISTAKEN = undefined as never;
 
-/** Reads a value of JSON into a `T`. */
-export abstract class Schema<T> {
-  /** Reads a value that is there. @internal */
-  abstract read(value: unknown, path: string, reading: Reading): T;
+/** Reads a value that is there. */
+type Read<T> = (value: unknown, path: string, reading: Reading) => T;
 
-  /** Reads a field that is not there. @internal */
-  absent(field: string, path: string, reading: Reading): T {
-    reading.wrong(path, `missing field \`${field}\``);
-    return MISTAKEN;
-  }
+/** What becomes of a field that is not there. */
+type Absent<T> = (field: string, path: string, reading: Reading) => T;
+
+function missing(field: string, path: string, reading: Reading): never {
+  reading.wrong(path, `missing field \`${field}\``);
+  return MISTAKEN;
+}
+
+/** Reads a value of JSON into a `T`. */
+export class Schema<T> {
+  /** @internal */
+  constructor(
+    readonly read: Read<T>,
+    readonly absent: Absent<T> = missing,
+  ) {}
 
   /** The same, and this value if the field is not there. */
   default(value: T): Schema<T> {
-    return new WithDefault<T, T>(this, () => value);
+    return new Schema(this.read, () => value);
   }
 
   /** The same, and undefined if the field is not there. */
   optional(): Schema<T | undefined> {
-    return new WithDefault<T, undefined>(this, () => undefined);
+    return new Schema<T | undefined>(this.read, () => undefined);
   }
 
   /**
@@ -51,7 +59,22 @@ export abstract class Schema<T> {
    * reported with the path.
    */
   map<U>(convert: (value: T) => U): Schema<U> {
-    return new Mapped(this, convert);
+    const converted =
+      <A>(read: (given: A, path: string, reading: Reading) => T) =>
+      (given: A, path: string, reading: Reading): U => {
+        const before = reading.mistakes.length;
+        const value = read(given, path, reading);
+        if (reading.mistakes.length > before) {
+          return MISTAKEN;
+        }
+        try {
+          return convert(value);
+        } catch (error) {
+          reading.wrong(path, error instanceof Error ? error.message : String(error));
+          return MISTAKEN;
+        }
+      };
+    return new Schema(converted(this.read), converted(this.absent));
   }
 }
 
@@ -76,74 +99,22 @@ export interface StandardIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-class WithDefault<T, D> extends Schema<T | D> {
-  constructor(
-    private readonly schema: Schema<T>,
-    private readonly value: () => D,
-  ) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): T {
-    return this.schema.read(value, path, reading);
-  }
-
-  override absent(): D {
-    return this.value();
-  }
-}
-
-class Mapped<T, U> extends Schema<U> {
-  constructor(
-    private readonly schema: Schema<T>,
-    private readonly convert: (value: T) => U,
-  ) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): U {
-    return this.converted(path, reading, () => this.schema.read(value, path, reading));
-  }
-
-  override absent(field: string, path: string, reading: Reading): U {
-    return this.converted(path, reading, () => this.schema.absent(field, path, reading));
-  }
-
-  private converted(path: string, reading: Reading, read: () => T): U {
-    const before = reading.mistakes.length;
-    const value = read();
-    if (reading.mistakes.length > before) {
+function primitive<T>(
+  expected: string,
+  accepts: (value: unknown) => value is T,
+  problem: (value: T) => string | undefined = () => undefined,
+): Schema<T> {
+  return new Schema((value, path, reading) => {
+    if (!accepts(value)) {
+      reading.wrong(path, `invalid type: ${described(value)}, expected ${expected}`);
       return MISTAKEN;
     }
-    try {
-      return this.convert(value);
-    } catch (error) {
-      reading.wrong(path, error instanceof Error ? error.message : String(error));
-      return MISTAKEN;
-    }
-  }
-}
-
-class Primitive<T> extends Schema<T> {
-  constructor(
-    private readonly expected: string,
-    private readonly accepts: (value: unknown) => value is T,
-    private readonly problem: (value: T) => string | undefined = () => undefined,
-  ) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): T {
-    if (!this.accepts(value)) {
-      reading.wrong(path, `invalid type: ${described(value)}, expected ${this.expected}`);
-      return MISTAKEN;
-    }
-    const problem = this.problem(value);
-    if (problem !== undefined) {
-      reading.wrong(path, `invalid value: ${described(value)}, expected ${problem}`);
+    const found = problem(value);
+    if (found !== undefined) {
+      reading.wrong(path, `invalid value: ${described(value)}, expected ${found}`);
     }
     return value;
-  }
+  });
 }
 
 /** Bounds of a number or of a length, both included. */
@@ -165,7 +136,7 @@ function range({ min, max }: Bounds): string {
 
 /** A text; `min` and `max` are of its length. */
 export function string(bounds: Bounds = {}): Schema<string> {
-  return new Primitive(
+  return primitive(
     'a string',
     (value) => typeof value === 'string',
     (value) => (outside(value.length, bounds) ? `a string of ${range(bounds)} characters` : undefined),
@@ -174,7 +145,7 @@ export function string(bounds: Bounds = {}): Schema<string> {
 
 /** A whole number that JavaScript represents exactly. */
 export function integer(bounds: Bounds = {}): Schema<number> {
-  return new Primitive(
+  return primitive(
     bounds.min === undefined && bounds.max === undefined ? 'an integer' : `an integer, ${range(bounds)}`,
     (value): value is number => Number.isSafeInteger(value),
     (value) => (outside(value, bounds) ? `an integer, ${range(bounds)}` : undefined),
@@ -183,7 +154,7 @@ export function integer(bounds: Bounds = {}): Schema<number> {
 
 /** A number. */
 export function number(bounds: Bounds = {}): Schema<number> {
-  return new Primitive(
+  return primitive(
     'a number',
     (value): value is number => typeof value === 'number' && Number.isFinite(value),
     (value) => (outside(value, bounds) ? `a number, ${range(bounds)}` : undefined),
@@ -192,7 +163,7 @@ export function number(bounds: Bounds = {}): Schema<number> {
 
 /** True or false. */
 export function boolean(): Schema<boolean> {
-  return new Primitive('a boolean', (value) => typeof value === 'boolean');
+  return primitive('a boolean', (value) => typeof value === 'boolean');
 }
 
 /** One of these texts. */
@@ -206,51 +177,40 @@ export function oneOf<const T extends readonly string[]>(...values: T): Schema<T
   });
 }
 
-class List<T> extends Schema<readonly T[]> {
-  constructor(
-    private readonly item: Schema<T>,
-    private readonly bounds: Bounds,
-  ) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): readonly T[] {
+/** A list; `min` and `max` are of its length. */
+export function list<T>(item: Schema<T>, bounds: Bounds = {}): Schema<readonly T[]> {
+  return new Schema((value, path, reading) => {
     if (!Array.isArray(value)) {
       reading.wrong(path, `invalid type: ${described(value)}, expected a list`);
       return MISTAKEN;
     }
-    if (outside(value.length, this.bounds)) {
-      reading.wrong(path, `invalid length ${String(value.length)}, expected ${range(this.bounds)} entries`);
+    if (outside(value.length, bounds)) {
+      reading.wrong(path, `invalid length ${String(value.length)}, expected ${range(bounds)} entries`);
       return MISTAKEN;
     }
-    return value.map((item: unknown, at) => this.item.read(item, `${path}[${String(at)}]`, reading));
-  }
+    return value.map((entry: unknown, at) => item.read(entry, `${path}[${String(at)}]`, reading));
+  });
 }
 
-/** A list; `min` and `max` are of its length. */
-export function list<T>(item: Schema<T>, bounds: Bounds = {}): Schema<readonly T[]> {
-  return new List(item, bounds);
-}
-
-class Dictionary<T> extends Schema<ReadonlyMap<string, T>> {
-  constructor(private readonly value: Schema<T>) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): ReadonlyMap<string, T> {
+/** Reads an object. */
+function objectSchema<T>(read: (value: JsonObject, path: string, reading: Reading) => T): Schema<T> {
+  return new Schema((value, path, reading) => {
     if (!isObject(value)) {
       reading.wrong(path, `invalid type: ${described(value)}, expected an object`);
       return MISTAKEN;
     }
-    return new Map(
-      Object.entries(value).map(([key, entry]) => [key, this.value.read(entry, at(path, key), reading)]),
-    );
-  }
+    return read(value, path, reading);
+  });
 }
 
 /** An object with any keys. */
 export function dictionary<T>(value: Schema<T>): Schema<ReadonlyMap<string, T>> {
-  return new Dictionary(value);
+  return objectSchema(
+    (given, path, reading) =>
+      new Map(
+        Object.entries(given).map(([key, entry]) => [key, value.read(entry, `${path}.${key}`, reading)]),
+      ),
+  );
 }
 
 type Shape = Readonly<Record<string, Schema<unknown>>>;
@@ -258,40 +218,26 @@ type Shape = Readonly<Record<string, Schema<unknown>>>;
 /** The type of an object with these fields. */
 export type InferShape<F extends Shape> = { readonly [K in keyof F]: Infer<F[K]> };
 
-class ObjectSchema<F extends Shape> extends Schema<InferShape<F>> {
-  constructor(private readonly fields: F) {
-    super();
-  }
-
-  override read(value: unknown, path: string, reading: Reading): InferShape<F> {
-    if (!isObject(value)) {
-      reading.wrong(path, `invalid type: ${described(value)}, expected an object`);
-      return MISTAKEN;
+/** An object with these fields and no others. */
+export function object<const F extends Shape>(fields: F): Schema<InferShape<F>> {
+  return objectSchema((value, path, reading) => {
+    const names = Object.keys(fields);
+    for (const name of Object.keys(value).filter((key) => !Object.hasOwn(fields, key))) {
+      const expected = names.length === 0 ? 'there are no fields' : `expected ${alternatives(names)}`;
+      reading.wrong(`${path}.${name}`, `unknown field \`${name}\`, ${expected}`);
     }
-    const names = Object.keys(this.fields);
-    for (const name of Object.keys(value)) {
-      if (!Object.hasOwn(this.fields, name)) {
-        const expected = names.length === 0 ? 'there are no fields' : `expected ${alternatives(names)}`;
-        reading.wrong(at(path, name), `unknown field \`${name}\`, ${expected}`);
-      }
-    }
-    const read = Object.entries(this.fields).map(([name, schema]) => [
+    const read = Object.entries(fields).map(([name, schema]) => [
       name,
       Object.hasOwn(value, name)
-        ? schema.read(value[name], at(path, name), reading)
+        ? schema.read(value[name], `${path}.${name}`, reading)
         : schema.absent(name, path, reading),
     ]);
     return Object.fromEntries(read) as InferShape<F>;
-  }
-}
-
-/** An object with these fields and no others. */
-export function object<const F extends Shape>(fields: F): Schema<InferShape<F>> {
-  return new ObjectSchema(fields);
+  });
 }
 
 /** The JSON of args: one object. @throws {ArgsError} */
-export function parseJson(bytes: Uint8Array): Readonly<Record<string, unknown>> {
+export function parseJson(bytes: Uint8Array): JsonObject {
   if (bytes.length > ARGS_BYTES) {
     throw new ArgsError(
       `args has ${String(bytes.length)} bytes; at most ${String(ARGS_BYTES)} are allowed, put longer lists into a file of the policy`,
@@ -356,21 +302,15 @@ function issue({ message, path = [] }: StandardIssue): string {
   return `args${where.join('')}: ${message}`;
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+type JsonObject = Readonly<Record<string, unknown>>;
 
-function at(path: string, key: string): string {
-  return `${path}.${key}`;
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function alternatives(names: readonly string[]): string {
   const listed = names.map((name) => `\`${name}\``);
-  return listed.length === 2
-    ? listed.join(' or ')
-    : listed.length === 1
-      ? (listed[0] ?? '')
-      : `one of ${listed.join(', ')}`;
+  return listed.length > 2 ? `one of ${listed.join(', ')}` : listed.join(' or ');
 }
 
 function described(value: unknown): string {

@@ -6,6 +6,7 @@
 import { parseJson, readArgs, refuseAny, type Schema, type StandardSchema } from './args.js';
 import { Declaration } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
+import { unwritten } from './declaration/unwritten.js';
 import { CallError } from './errors.js';
 import type { Call } from './gen/extender/policy/v1alpha1/policy.js';
 import type { Info } from './info.js';
@@ -29,7 +30,8 @@ export class Prepared {
     readonly policy: Policy,
     info: (policy: Policy) => Info = (declared) => declared.info(),
   ) {
-    this.declaration = new Declaration(info(policy));
+    const declared = info(policy);
+    this.declaration = new Declaration(declared, unwritten(policy, declared.fields.served.keys()));
   }
 }
 

@@ -1,12 +1,9 @@
 /** The counts of pods as a policy sees them, on a node or in a domain of the cluster. */
 
-import { undeclaredRequests, undeclaredTopologyRequests } from './reads/access.js';
+import { undeclaredRequests } from './reads/access.js';
 import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
 import type { Attribute, SentCount, SentTopology } from './reads/pods.js';
 import { NO_RESOURCES, type Resources } from './resources.js';
-
-/** Where pods are counted: on a node, or in a domain of the cluster. */
-export type CountedBy = { readonly onNode: SentCount } | { readonly inDomain: SentTopology };
 
 /** The numbers of a count. */
 interface Numbers {
@@ -34,7 +31,7 @@ export class PodCount {
 
   /** @internal */
   constructor(
-    private readonly counted: CountedBy,
+    private readonly counted: SentCount | SentTopology,
     private readonly attribute: Attribute,
     private readonly numbers: Numbers = NONE,
   ) {
@@ -45,8 +42,8 @@ export class PodCount {
 
   /** The pods' namespace; undefined if they are counted by owner or priority class. */
   get namespace(): string | undefined {
-    const { by } = 'onNode' in this.counted ? this.counted.onNode.by : this.counted.inDomain.topology.by;
-    switch (by) {
+    const { by } = 'topology' in this.counted ? this.counted.topology : this.counted;
+    switch (by.by) {
       case PodCountBy.LABEL:
         return this.attribute.namespace;
       case PodCountBy.NAMESPACE:
@@ -65,13 +62,7 @@ export class PodCount {
    * {@link Reads.podsAndRequestsByTopology}.
    */
   get requested(): Resources {
-    if ('onNode' in this.counted && !this.counted.onNode.requests) {
-      return undeclaredRequests(this.counted.onNode.by);
-    }
-    if ('inDomain' in this.counted && !this.counted.inDomain.requests) {
-      return undeclaredTopologyRequests(this.counted.inDomain.topology);
-    }
-    return this.numbers.requested;
+    return this.counted.requests ? this.numbers.requested : undeclaredRequests(this.counted);
   }
 }
 

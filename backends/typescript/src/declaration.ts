@@ -4,6 +4,7 @@
  */
 
 import { isHook, type VerbName } from './declaration/names.js';
+import { programRevision } from './declaration/program.js';
 import { DeclarationError } from './errors.js';
 import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
@@ -20,7 +21,7 @@ import { REJECTED_CONFIGURATION_BYTES } from './limits.js';
 import type { Layout } from './reads/layout.js';
 import { NODE_PARTS } from './reads/parts.js';
 import type { RowCounts, RowParts } from './row.js';
-import { quoted } from './text.js';
+import { cut, quoted } from './text.js';
 
 /** The package of the contract that this package implements. */
 const API_VERSION = 'extender.policy.v1alpha1';
@@ -161,12 +162,12 @@ export class Declaration {
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
   /**
-   * Reports what no gateway can reject, because there is nothing to ask it about.
+   * Reports what no gateway can reject, because there is nothing to ask it about, with other such mistakes.
    *
    * @throws {DeclarationError}
    */
-  constructor(info: Info) {
-    const found = mistakes(info);
+  constructor(info: Info, others: readonly string[] = []) {
+    const found = [...mistakes(info), ...others];
     if (found.length > 0) {
       throw new DeclarationError(found);
     }
@@ -220,7 +221,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
   return {
     name: fields.name,
     version: fields.version,
-    revision: fields.revision,
+    revision: fields.revision ?? programRevision(fields.version),
     apiVersion: API_VERSION,
     requires: [],
     services: [
@@ -234,7 +235,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
     introspection,
     controllers: undefined,
-    rejectedConfiguration: beginning(fields.rejectedConfiguration, REJECTED_CONFIGURATION_BYTES),
+    rejectedConfiguration: cut(fields.rejectedConfiguration, REJECTED_CONFIGURATION_BYTES),
   };
 }
 
@@ -259,10 +260,4 @@ function scaleInfo({ fields: { bounds, normalization, isReversed } }: Scale): Pa
     normalization: NORMALIZATION_NUMBERS[normalization],
     reversed: isReversed,
   };
-}
-
-/** The beginning of a text, of at most this many bytes in UTF-8. */
-function beginning(text: string, most: number): string {
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most));
-  return text.slice(0, read);
 }

@@ -18,10 +18,12 @@ export class CallError extends Error {
     super(cut(message, STATUS_MESSAGE_BYTES), options);
   }
 
-  /** The request breaks a rule of the contract, or the args are wrong. */
-  static invalid(message: string): CallError {
-    return new CallError(status.INVALID_ARGUMENT, message);
+  private static of(code: status): (message: string) => CallError {
+    return (message) => new CallError(code, message);
   }
+
+  /** The request breaks a rule of the contract, or the args are wrong. */
+  static readonly invalid = CallError.of(status.INVALID_ARGUMENT);
 
   /** A field that every request has. */
   static missing(field: string): CallError {
@@ -29,9 +31,7 @@ export class CallError extends Error {
   }
 
   /** The purpose or the declaration is another one than the policy's. */
-  static precondition(message: string): CallError {
-    return new CallError(status.FAILED_PRECONDITION, message);
-  }
+  static readonly precondition = CallError.of(status.FAILED_PRECONDITION);
 
   /** The policy does not declare the verb. */
   static notServed(verb: string): CallError {
@@ -42,29 +42,19 @@ export class CallError extends Error {
   }
 
   /** A path is not declared, or there is no such object. */
-  static notFound(message: string): CallError {
-    return new CallError(status.NOT_FOUND, message);
-  }
+  static readonly notFound = CallError.of(status.NOT_FOUND);
 
   /** The policy cannot decide now. */
-  static unavailable(message: string): CallError {
-    return new CallError(status.UNAVAILABLE, message);
-  }
+  static readonly unavailable = CallError.of(status.UNAVAILABLE);
 
   /** The policy cannot answer about this pod. */
-  static aborted(message: string): CallError {
-    return new CallError(status.ABORTED, message);
-  }
+  static readonly aborted = CallError.of(status.ABORTED);
 
   /** Memory is lacking. */
-  static exhausted(message: string): CallError {
-    return new CallError(status.RESOURCE_EXHAUSTED, message);
-  }
+  static readonly exhausted = CallError.of(status.RESOURCE_EXHAUSTED);
 
   /** The policy made a mistake. */
-  static internal(message: string): CallError {
-    return new CallError(status.INTERNAL, message);
-  }
+  static readonly internal = CallError.of(status.INTERNAL);
 
   /** The same, with what the policy threw for the log alone. */
   static bug(message: string, thrown: unknown): CallError {
@@ -131,8 +121,8 @@ export class DeclarationError extends Error {
   }
 }
 
-/** The error of a call for whatever was thrown while it was answered. */
-export function callError(thrown: unknown): CallError {
+/** The error of a call of this method for whatever was thrown while it was answered. */
+export function callError(method: string, thrown: unknown): CallError {
   if (thrown instanceof CallError) {
     return thrown;
   }
@@ -148,17 +138,19 @@ export function callError(thrown: unknown): CallError {
   if (thrown instanceof DeclarationError) {
     return CallError.internal(thrown.message);
   }
+  const verb = method.charAt(0).toLowerCase() + method.slice(1);
   if (thrown instanceof UndeclaredRead) {
-    return CallError.internal(`the policy failed: ${thrown.message}`);
+    return CallError.internal(`${verb} failed: ${thrown.message}`);
   }
   // The text may hold anything, and that of a status reaches people outside.
-  return CallError.bug(`the policy failed (${kindOf(thrown)}); see the policy's log`, thrown);
+  return CallError.bug(`${verb} failed (${kindOf(thrown)}); see the policy's log`, thrown);
 }
 
 /** What the author of a policy gets to see in a test. */
-export function testText(thrown: unknown): string {
-  const error = callError(thrown);
-  return error.cause === undefined ? error.message : `the policy failed: ${shortText(error.cause)}`;
+export function testText({ message, cause }: CallError): string {
+  return cause === undefined
+    ? message
+    : `${message.replace(/ \(.*/, '')}: ${kindOf(cause)}: ${shortText(cause)}`;
 }
 
 function kindOf(thrown: unknown): string {
@@ -186,7 +178,7 @@ function stackOf(thrown: unknown): string {
 
 function shortText(thrown: unknown): string {
   if (thrown instanceof Error) {
-    return thrown.message === '' ? thrown.name : thrown.message;
+    return thrown.message;
   }
   try {
     return String(thrown);

@@ -1,28 +1,20 @@
 /** What a policy declares about a hook. */
 
 import { ChangedPart as ChangedPartNumber } from './gen/extender/policy/v1alpha1/info.js';
-import { Verb, type View } from './info.js';
-import type { Reads } from './reads.js';
+import { Called, Verb } from './info.js';
 
-/** What hooks change of the pod, by the numbers of the contract. */
-export const CHANGED_POD_PARTS = {
+/** What hooks change of pods and nodes, by the numbers of the contract. */
+export const CHANGED_PARTS = {
   podLabels: ChangedPartNumber.POD_LABELS,
   podNodeSelector: ChangedPartNumber.POD_NODE_SELECTOR,
   podNodeAffinity: ChangedPartNumber.POD_NODE_AFFINITY,
   podTolerations: ChangedPartNumber.POD_TOLERATIONS,
   podRequests: ChangedPartNumber.POD_REQUESTS,
-} as const;
-
-/** What hooks change of nodes. */
-export const CHANGED_NODE_PARTS = {
   nodeLabels: ChangedPartNumber.NODE_LABELS,
   nodeTaints: ChangedPartNumber.NODE_TAINTS,
   nodeAllocatable: ChangedPartNumber.NODE_ALLOCATABLE,
   nodeUsage: ChangedPartNumber.NODE_USAGE,
 } as const;
-
-/** What hooks change of pods and nodes. */
-export const CHANGED_PARTS = { ...CHANGED_POD_PARTS, ...CHANGED_NODE_PARTS } as const;
 
 /** A part of the pod or of nodes that a hook may change. */
 export type ChangedPart = keyof typeof CHANGED_PARTS;
@@ -42,11 +34,13 @@ export interface HookFields {
  * new Info('reserve', '1.0.0').beforeFilterNodes(Hook.changes('nodeAllocatable').pure().reads(reads));
  * ```
  */
-export class Hook {
+export class Hook extends Called {
   private constructor(
     /** @internal */
     readonly fields: HookFields,
-  ) {}
+  ) {
+    super();
+  }
 
   /**
    * What the hook changes, and it may change nothing else: parts of the pod for {@link Info.beforeFilter}, parts of nodes
@@ -60,37 +54,12 @@ export class Hook {
    * The change of a node depends on all nodes of the request: such a hook is always told about all of them. Not for
    * {@link Info.beforeFilter}, which has no nodes; the same is true for {@link view} and {@link usage}.
    */
-  wholeSet(): Hook {
-    return this.with({ verb: this.fields.verb.inWholeSet() });
+  wholeSet(): this {
+    return this.with({ isWholeSet: true });
   }
 
-  /** What to send about each node. Default: `facts`. */
-  view(view: View): Hook {
-    return this.with({ verb: this.fields.verb.view(view) });
-  }
-
-  /**
-   * The change is a function of args, the pod's facts and, of a node, that node: it may be cached, and the pod's name and
-   * UID are not sent. With the limits of {@link Verb.pure}; a pure {@link Info.beforeScore} changes nodes alone.
-   */
-  pure(): Hook {
-    return this.with({ verb: this.fields.verb.pure() });
-  }
-
-  /** Requests {@link Node.usage} too, as {@link Verb.usage} does. */
-  usage(): Hook {
-    return this.with({ verb: this.fields.verb.usage() });
-  }
-
-  /**
-   * What the hook reads of the pod and of nodes, as {@link Verb.reads} declares it: this is sent, and nothing else can be
-   * read. Not counts by topology.
-   */
-  reads(reads: Reads): Hook {
-    return this.with({ verb: this.fields.verb.reads(reads) });
-  }
-
-  private with(change: Partial<HookFields>): Hook {
-    return new Hook({ ...this.fields, ...change });
+  /** @internal */
+  override with(change: Parameters<Verb['with']>[0]): this {
+    return new Hook({ ...this.fields, verb: this.fields.verb.with(change) }) as this;
   }
 }

@@ -34,15 +34,55 @@ interface VerbFields {
   readonly declared: Reads | undefined;
 }
 
+/** How a verb or a hook is called. */
+export abstract class Called {
+  /** @internal */
+  abstract with(change: Partial<VerbFields>): this;
+
+  /** What to send about each node. Default: `facts`. */
+  view(view: View): this {
+    return this.with({ view });
+  }
+
+  /**
+   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
+   * UID are not sent. By far the fastest. Not with `wholeSet`, `sideEffects` or raw JSON; not for a policy that uses the
+   * time, or anything outside that its revision does not name. A pure {@link Info.beforeScore} changes nodes alone.
+   */
+  pure(): this {
+    return this.with({ isPure: true });
+  }
+
+  /**
+   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
+   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
+   * removed from it.
+   */
+  usage(): this {
+    return this.with({ wantsUsage: true });
+  }
+
+  /**
+   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
+   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
+   * read the same.
+   */
+  reads(reads: Reads): this {
+    return this.with({ declared: reads.copy() });
+  }
+}
+
 /**
  * How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again for each
  * call. A verb does not change: each method returns another one.
  */
-export class Verb {
+export class Verb extends Called {
   private constructor(
     /** @internal */
     readonly fields: VerbFields,
-  ) {}
+  ) {
+    super();
+  }
 
   /** The answer about a node depends on the pod and that node alone. */
   static perNode(): Verb {
@@ -61,39 +101,7 @@ export class Verb {
    * it, with the nodes that they left. Costs a separate round for each pod.
    */
   static wholeSet(): Verb {
-    return Verb.perNode().inWholeSet();
-  }
-
-  /** What to send about each node. Default: `facts`. */
-  view(view: View): Verb {
-    return this.with({ view });
-  }
-
-  /**
-   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
-   * UID are not sent. By far the fastest. Not with {@link wholeSet}, {@link sideEffects} or raw JSON; not for a policy
-   * that uses the time, or anything outside that its revision does not name.
-   */
-  pure(): Verb {
-    return this.with({ isPure: true });
-  }
-
-  /**
-   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
-   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
-   * removed from it.
-   */
-  usage(): Verb {
-    return this.with({ wantsUsage: true });
-  }
-
-  /**
-   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
-   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
-   * read the same.
-   */
-  reads(reads: Reads): Verb {
-    return this.with({ declared: reads.copy() });
+    return Verb.perNode().with({ isWholeSet: true });
   }
 
   /**
@@ -101,26 +109,22 @@ export class Verb {
    * really remain, and only when kube-scheduler is deciding. Calls for any other purpose are rejected before they reach
    * the policy.
    */
-  sideEffects(): Verb {
+  sideEffects(): this {
     return this.with({ hasSideEffects: true });
   }
 
-  /** The same in the whole set. @internal */
-  inWholeSet(): Verb {
-    return this.with({ isWholeSet: true });
-  }
-
   /** The same without a declaration of what is read; see {@link Info.readingEverything}. @internal */
-  readingEverything(): Verb {
+  readingEverything(): this {
     const { declared, isPure } = this.fields;
     if (declared?.countsPods !== true) {
-      return this.with({ declared: undefined });
+      return this.with({ declared: undefined, wantsUsage: true });
     }
     return this.with({ declared: declared.everything(!isPure), wantsUsage: true });
   }
 
-  private with(change: Partial<VerbFields>): Verb {
-    return new Verb({ ...this.fields, ...change });
+  /** @internal */
+  override with(change: Partial<VerbFields>): this {
+    return new Verb({ ...this.fields, ...change }) as this;
   }
 }
 
@@ -165,7 +169,8 @@ export class Scale {
 export interface InfoFields {
   readonly name: string;
   readonly version: string;
-  readonly revision: string;
+  /** Undefined: that of the program. */
+  readonly revision: string | undefined;
   readonly rejectedConfiguration: string;
   readonly scale: Scale | undefined;
   /** Verbs and hooks: a verb changes nothing. */
@@ -202,7 +207,7 @@ export class Info {
     this.fields = fields ?? {
       name,
       version,
-      revision: version,
+      revision: undefined,
       rejectedConfiguration: '',
       scale: undefined,
       served: new Map(),
@@ -214,8 +219,9 @@ export class Info {
   }
 
   /**
-   * Names everything that the answers depend on besides the request: code and rule files, not the operator's args. At
-   * most 64 bytes. Default: the version, which is right for a policy that reads nothing else.
+   * Names everything that the answers depend on besides the request: code, rule files and what the time decides, not the
+   * operator's args. At most 64 bytes. Default: the version and a digest of the main script and the scripts beside it,
+   * which is right for a policy that reads nothing else.
    */
   revision(revision: string): Info {
     return this.with({ revision });

@@ -2,7 +2,7 @@
 
 import type { Backend } from './backend.js';
 import type { Declaration } from './declaration.js';
-import { CallError, InvalidParameter, NotFound, NotReady } from './errors.js';
+import { CallError, InvalidParameter, NotFound } from './errors.js';
 import { IntrospectRequest, type IntrospectResponse } from './gen/extender/policy/v1alpha1/introspection.js';
 import type { IntrospectAsk, Shown } from './introspection.js';
 import { JSON_BYTES } from './limits.js';
@@ -56,7 +56,7 @@ function parametersOf(shown: Shown, given: ReadonlyMap<string, string>): Record<
   return Object.fromEntries(shown.parameters.map((name) => [name, given.get(name) ?? '']));
 }
 
-async function valueOf({ path, show }: Shown, ask: IntrospectAsk): Promise<unknown> {
+async function valueOf({ show }: Shown, ask: IntrospectAsk): Promise<unknown> {
   try {
     return await show(ask);
   } catch (thrown) {
@@ -66,11 +66,7 @@ async function valueOf({ path, show }: Shown, ask: IntrospectAsk): Promise<unkno
     if (thrown instanceof InvalidParameter) {
       throw CallError.invalid(thrown.message);
     }
-    if (thrown instanceof NotReady) {
-      throw CallError.unavailable(thrown.message);
-    }
-    // The text of an error may hold anything, and this answer is for people outside.
-    throw CallError.bug(`the policy failed to show ${path}; its log says why`, thrown);
+    throw thrown;
   }
 }
 

@@ -91,11 +91,11 @@ export class Node {
   }
 
   /**
-   * What the pods on the node have requested; undefined when it is not known, and unless the policy asked for it with
-   * {@link Verb.usage}. It lags behind what kube-scheduler assumes, usually by some milliseconds: no basis for an
-   * exclusive allocation.
+   * What the pods on the node have requested; undefined when it is not known. {@link Verb.usage} declares it. It lags
+   * behind what kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
    */
   get usage(): NodeUsage | undefined {
+    this.access.usage();
     return this.row.usage;
   }
 
@@ -118,7 +118,7 @@ export class Node {
     if (count === undefined && list.omittedPods > 0) {
       return new PodsLike(undefined, list.omittedPods);
     }
-    return PodsLike.of(new PodCount({ onNode: sent }, attribute, count));
+    return PodsLike.of(new PodCount(sent, attribute, count));
   }
 
   /**
@@ -127,9 +127,7 @@ export class Node {
    */
   podCounts(key: PodsKey): readonly PodCount[] {
     const sent = this.access.pods(key.by);
-    return this.row
-      .podCounts(sent.position)
-      .counts.map((count) => new PodCount({ onNode: sent }, count, count));
+    return this.row.podCounts(sent.position).counts.map((count) => new PodCount(sent, count, count));
   }
 
   /**

@@ -280,11 +280,7 @@ export class Domains implements Iterable<[value: string, count: PodCount]> {
     this.byValue = new Map(
       counts.domains.map(({ value, pods, terminating, requested }) => [
         value,
-        new PodCount({ inDomain: sent }, attribute, {
-          pods,
-          terminating,
-          requested: requested ?? NO_RESOURCES,
-        }),
+        new PodCount(sent, attribute, { pods, terminating, requested: requested ?? NO_RESOURCES }),
       ]),
     );
     const fewest = (most: number, { pods }: { pods: number }): number => Math.min(most, pods);
@@ -319,7 +315,7 @@ export class Domains implements Iterable<[value: string, count: PodCount]> {
     if (count === undefined && this.unlisted > 0) {
       return new PodsLike(undefined, this.unlisted);
     }
-    return PodsLike.of(count ?? new PodCount({ inDomain: this.sent }, this.attribute));
+    return PodsLike.of(count ?? new PodCount(this.sent, this.attribute));
   }
 }
 
@@ -328,20 +324,8 @@ function given(text: string | undefined): string | undefined {
   return text === '' ? undefined : text;
 }
 
-function bears(toleration: Toleration, taint: Taint): boolean {
-  const effect = toleration.effect === '' || toleration.effect === taint.effect;
-  const key = toleration.key === '' || toleration.key === taint.key;
-  return effect && key && bearsValue(toleration, taint);
-}
-
-function bearsValue({ operator, value }: Toleration, taint: Taint): boolean {
-  switch (operator) {
-    case '':
-    case 'Equal':
-      return value === taint.value;
-    case 'Exists':
-      return true;
-    default:
-      return false;
-  }
+function bears({ effect, key, operator, value }: Toleration, taint: Taint): boolean {
+  const isMeant = (effect === '' || effect === taint.effect) && (key === '' || key === taint.key);
+  const isEqual = (operator === '' || operator === 'Equal') && value === taint.value;
+  return isMeant && (isEqual || operator === 'Exists');
 }

@@ -104,8 +104,6 @@ interface Values {
   absent: number[];
 }
 
-const NOTHING: readonly (string | undefined)[] = [];
-
 /** A checked row. */
 export class Row {
   /** Where the facts, the usage and the counts are in the bytes: pairs of begin and end. A message may come in pieces. */
@@ -238,7 +236,7 @@ export class Row {
 
   private decodeValues(map: MapName): (string | undefined)[] {
     const number = map === 'label' ? 8 : 9;
-    const values: (string | undefined)[] = [...NOTHING];
+    const values: (string | undefined)[] = [];
     this.eachFact((fact) => {
       if (fact.number === number) {
         values.push(fact.text());

@@ -67,71 +67,53 @@ async function main(backend: Policy | Backend | (() => Policy | Backend), given:
   }
 }
 
+const TEXT = { type: 'string' } as const;
+const FLAG = { type: 'boolean' } as const;
+const OPTIONS = {
+  address: { ...TEXT, default: '127.0.0.1:0' },
+  'tls-cert': TEXT,
+  'tls-key': TEXT,
+  'tls-client-ca': TEXT,
+  'allow-unauthenticated-bind': FLAG,
+  help: { ...FLAG, short: 'h' },
+} as const;
+
 /** Reads the options of a command line. */
 export function command(given: readonly string[]): Command {
-  const problem = unknownOption(given);
-  if (problem !== undefined) {
-    return { mistake: `${problem}\n\n${HELP}` };
+  const { values, tokens } = parseArgs({ args: [...given], options: OPTIONS, strict: false, tokens: true });
+  const unknown = tokens.find(
+    (token) =>
+      token.kind !== 'option' ||
+      !Object.hasOwn(OPTIONS, token.name) ||
+      (OPTIONS[token.name as keyof typeof OPTIONS].type === 'boolean' && token.value !== undefined),
+  );
+  if (unknown !== undefined) {
+    return { mistake: `unknown option ${given[unknown.index] ?? ''}\n\n${HELP}` };
   }
-  const text = { type: 'string' } as const;
-  const { values } = parseArgs({
-    args: withValues(given),
-    options: {
-      address: { ...text, default: '127.0.0.1:0' },
-      'tls-cert': text,
-      'tls-key': text,
-      'tls-client-ca': text,
-      'allow-unauthenticated-bind': { type: 'boolean' },
-      help: { type: 'boolean', short: 'h' },
-    },
-  });
   if (values.help === true) {
     return { help: HELP };
   }
-  const mistake = addressMistake(values.address) ?? tlsMistake(values);
+  // An option without its value: the checks say what is expected.
+  const text = <T>(value: T | boolean): T | string => (typeof value === 'boolean' ? '' : value);
+  const address = text(values.address);
+  const tls = {
+    'tls-cert': text(values['tls-cert']),
+    'tls-key': text(values['tls-key']),
+    'tls-client-ca': text(values['tls-client-ca']),
+  };
+  const mistake = addressMistake(address) ?? tlsMistake(tls);
   if (mistake !== undefined) {
     return { mistake };
   }
-  const { address: at, 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': clientCa } = values;
-  const address =
-    values['allow-unauthenticated-bind'] === true
-      ? { address: at, allowUnauthenticatedBind: true }
-      : { address: at };
-  if (cert === undefined || key === undefined) {
-    return { serve: address };
-  }
-  return { serve: { ...address, tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa }) } } };
-}
-
-const OPTIONS = ['--address', '--tls-cert', '--tls-key', '--tls-client-ca'];
-
-const FLAGS = ['--allow-unauthenticated-bind', '--help', '-h'];
-
-function unknownOption(given: readonly string[]): string | undefined {
-  for (let at = 0; at < given.length; at += 1) {
-    const [name = ''] = (given[at] ?? '').split('=', 1);
-    if (OPTIONS.includes(name)) {
-      at += given[at] === name ? 1 : 0;
-    } else if (!FLAGS.includes(given[at] ?? '')) {
-      return `unknown option ${given[at] ?? ''}`;
-    }
-  }
-  return undefined;
-}
-
-/** Each option as one word with its value, which is empty if there is none: the checks below say what is expected. */
-function withValues(given: readonly string[]): string[] {
-  const words: string[] = [];
-  for (let at = 0; at < given.length; at += 1) {
-    const word = given[at] ?? '';
-    if (OPTIONS.includes(word)) {
-      at += 1;
-      words.push(`${word}=${given[at] ?? ''}`);
-    } else {
-      words.push(word);
-    }
-  }
-  return words;
+  const { 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': clientCa } = tls;
+  const isUnauthenticated = values['allow-unauthenticated-bind'] === true;
+  return {
+    serve: {
+      address,
+      ...(isUnauthenticated && { allowUnauthenticatedBind: true }),
+      ...(cert !== undefined && key !== undefined && { tls: { cert, key, ...(clientCa && { clientCa }) } }),
+    },
+  };
 }
 
 function addressMistake(address: string): string | undefined {
@@ -142,13 +124,11 @@ function addressMistake(address: string): string | undefined {
   return undefined;
 }
 
-function tlsMistake(values: {
-  readonly 'tls-cert'?: string | undefined;
-  readonly 'tls-key'?: string | undefined;
-  readonly 'tls-client-ca'?: string | undefined;
-}): string | undefined {
-  const { 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': ca } = values;
-  const empty = Object.entries(values).find(([name, value]) => name.startsWith('tls-') && value === '');
+function tlsMistake(
+  given: Readonly<Record<'tls-cert' | 'tls-key' | 'tls-client-ca', string | undefined>>,
+): string | undefined {
+  const { 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': ca } = given;
+  const empty = Object.entries(given).find(([, value]) => value === '');
   if (empty !== undefined) {
     return `--${empty[0]} has no value; expected a file in PEM`;
   }

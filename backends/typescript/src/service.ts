@@ -61,7 +61,7 @@ export class Services {
   addTo(server: Server): void {
     server.addService(undecoded(PolicyServiceService), {
       getInfo: (call: Unary, answer: sendUnaryData<unknown>) => {
-        this.reply(answer, () => answerInfo(this.backend, call.request));
+        this.reply('GetInfo', answer, () => answerInfo(this.backend, call.request));
       },
       filter: this.question('Filter'),
       score: this.question('Score'),
@@ -109,7 +109,7 @@ export class Services {
         followed.note(key, value);
       };
       const error = followed.run(() =>
-        this.reply(reply, () => answerVerb(verb, { backend, tables, message: call.request, note })),
+        this.reply(verb, reply, () => answerVerb(verb, { backend, tables, message: call.request, note })),
       );
       const { code, message } = outcome(error);
       followed.end(code, message);
@@ -117,12 +117,12 @@ export class Services {
   }
 
   /** Sends the answer, or the error that it threw: a bug that one pod triggers must not stop a cluster. */
-  private reply(answer: sendUnaryData<unknown>, work: () => unknown): CallError | undefined {
+  private reply(method: string, answer: sendUnaryData<unknown>, work: () => unknown): CallError | undefined {
     let value: unknown;
     try {
       value = work();
     } catch (thrown) {
-      const error = this.failed(thrown);
+      const error = this.failed(method, thrown);
       answer({ code: error.code, details: error.message });
       return error;
     }
@@ -142,7 +142,7 @@ export class Services {
       answer(null, response);
       followed.end(signal.aborted ? status.CANCELLED : status.OK, '');
     } catch (thrown) {
-      const error = this.failed(thrown);
+      const error = this.failed('Bind', thrown);
       answer({ code: error.code, details: error.message });
       followed.end(signal.aborted ? status.CANCELLED : error.code, error.message);
     }
@@ -156,7 +156,7 @@ export class Services {
       }
       answer(null, await answerIntrospect(this.backend, call.request, cancellation(call)));
     } catch (thrown) {
-      const { code, message } = this.failed(thrown);
+      const { code, message } = this.failed('Introspect', thrown);
       answer({ code, details: message });
     } finally {
       this.showing--;
@@ -164,8 +164,8 @@ export class Services {
   }
 
   /** The error of a call. A bug is logged once. */
-  private failed(thrown: unknown): CallError {
-    const error = callError(thrown);
+  private failed(method: string, thrown: unknown): CallError {
+    const error = callError(method, thrown);
     const stack = bugStack(thrown);
     if (stack !== undefined && this.logged.size < MAX_LOGGED && !this.logged.has(stack)) {
       this.logged.add(stack);
@@ -236,7 +236,7 @@ class SyncStream {
     } catch (thrown) {
       if (!this.isEnded) {
         this.close();
-        this.fail(callError(thrown));
+        this.fail(callError('SyncNodes', thrown));
       }
     }
   }

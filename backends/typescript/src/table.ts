@@ -15,7 +15,6 @@ import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS } from './limits.js';
 import { rowsKey } from './reads/layout.js';
 import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
 import { Row, type RowCounts, type RowParts } from './row.js';
-import { byteLength } from './text.js';
 
 /** More tables than this are rejected: enough for 16 gateways with four views each. */
 const MAX_TABLES = 64;
@@ -44,19 +43,15 @@ interface Holds {
 /** Rows by id, at a version. */
 export class Table {
   private readonly rows = new Map<number, Row>();
-  private at = 0n;
+  /** That of the message that was applied last. */
+  version = 0n;
   private space = 0;
 
   constructor(
     /** What its rows contain. */
     readonly holds: Holds,
-    private readonly budget: Budget,
+    private readonly tables: Tables,
   ) {}
-
-  /** The version of the message that was applied last. */
-  get version(): bigint {
-    return this.at;
-  }
 
   /** The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. */
   row(id: number): Row | undefined {
@@ -65,7 +60,7 @@ export class Table {
 
   /** Applies a message at once: nothing else runs meanwhile, so a call sees all of it or none. */
   apply(version: bigint, upserts: readonly Checked[], removed: readonly number[]): void {
-    this.at = version;
+    this.version = version;
     for (const { id, row } of upserts) {
       this.release(id);
       this.rows.set(id, row);
@@ -80,14 +75,14 @@ export class Table {
 
   /** Gives back the space of all rows. */
   drop(): void {
-    this.budget.release(this.space);
+    this.tables.release(this.space);
     this.space = 0;
   }
 
   private release(id: number): void {
     const row = this.rows.get(id);
     if (row !== undefined) {
-      this.budget.release(spaceOf(row));
+      this.tables.release(spaceOf(row));
       this.space -= spaceOf(row);
     }
   }
@@ -104,37 +99,15 @@ function spaceOf(row: Row): number {
   return ROW_OVERHEAD_BYTES + row.size + 3 * row.factsSize;
 }
 
-/** Limits the bytes of all tables of a server. */
-class Budget {
-  private used = 0;
-
-  constructor(private readonly limit: number) {}
-
-  take(bytes: number): void {
-    if (this.used + bytes > this.limit) {
-      throw CallError.exhausted(
-        `the rows of all tables would need more than ${String(this.limit)} bytes; more are refused`,
-      );
-    }
-    this.used += bytes;
-  }
-
-  release(bytes: number): void {
-    this.used -= bytes;
-  }
-}
-
 /** The tables of one server. */
 export class Tables {
   private readonly byName = new Map<bigint, Table>();
-  private readonly budget: Budget;
+  private used = 0;
 
   constructor(
     private readonly maxTables = MAX_TABLES,
-    maxBytes = MAX_BYTES,
-  ) {
-    this.budget = new Budget(maxBytes);
-  }
+    private readonly maxBytes = MAX_BYTES,
+  ) {}
 
   /** The table of this name, if its stream is open. */
   find(name: bigint): Table | undefined {
@@ -149,7 +122,7 @@ export class Tables {
     if (this.byName.size >= this.maxTables) {
       throw CallError.exhausted(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
     }
-    const table = new Table(holds, this.budget);
+    const table = new Table(holds, this);
     this.byName.set(name, table);
     return table;
   }
@@ -162,14 +135,17 @@ export class Tables {
 
   /** Takes space for a row. */
   take(row: Row): void {
-    this.budget.take(spaceOf(row));
+    if (this.used + spaceOf(row) > this.maxBytes) {
+      throw CallError.exhausted(
+        `the rows of all tables would need more than ${String(this.maxBytes)} bytes; more are refused`,
+      );
+    }
+    this.used += spaceOf(row);
   }
 
-  /** Gives back the space of rows that do not become part of a table. */
-  release(rows: readonly Checked[]): void {
-    rows.forEach(({ row }) => {
-      this.budget.release(spaceOf(row));
-    });
+  /** Gives back this many bytes. */
+  release(bytes: number): void {
+    this.used -= bytes;
   }
 }
 
@@ -245,14 +221,16 @@ export class Filling {
         }
       }
     } catch (error) {
-      this.tables.release(checked);
+      this.drop(checked);
       throw error;
     }
-    if (this.isClosed) {
-      this.tables.release(checked);
-      return [];
-    }
-    return checked;
+    return this.isClosed ? this.drop(checked) : checked;
+  }
+
+  /** Rows that do not become part of the table. */
+  private drop(rows: readonly Checked[]): readonly Checked[] {
+    this.tables.release(rows.reduce((sum, { row }) => sum + spaceOf(row), 0));
+    return [];
   }
 
   private taken(table: Table, position: number, upsert: Upsert): Checked {
@@ -327,10 +305,12 @@ function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void 
   wrong('pod_counts', podCounts.length, READ_COUNTS);
   const texts = (map: MapReads | undefined): string[] => [...(map?.keys ?? []), ...(map?.prefixes ?? [])];
   const keys = [...texts(labels), ...texts(annotations)];
-  const long = [...keys, ...podCounts.map(({ label }) => label)].find((key) => byteLength(key) > KEY_BYTES);
+  const long = [...keys, ...podCounts.map(({ label }) => label)].find(
+    (key) => Buffer.byteLength(key) > KEY_BYTES,
+  );
   if (long !== undefined) {
     throw CallError.invalid(
-      `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
+      `view.reads has a key or prefix of ${String(Buffer.byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
     );
   }
   wrong('keys and prefixes', keys.length, READ_KEYS);

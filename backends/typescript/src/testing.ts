@@ -11,18 +11,20 @@
  * random pods and nodes, the declaration is complete.
  *
  * An answer that the policy does not give is thrown, as the gateway would get it: the verb is not declared, the policy
- * is not ready, it failed.
+ * is not ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
+ * reason that is empty, counts or has control characters. A pure verb is asked twice, the second time with the nodes in
+ * another order, and must answer alike about each.
  */
 
-import { answerBind, answerInfo } from './answer.js';
+import { answerBind } from './answer.js';
 import { answer } from './answer/verbs.js';
-import { Backend } from './backend.js';
+import { Backend, type Prepared } from './backend.js';
 import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { NodeChange, PodChange, type TaintGiven } from './change.js';
 import { callError, testText } from './errors.js';
 import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1alpha1/hooks.js';
-import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import { type GetInfoResponse, Verb as VerbNumber } from './gen/extender/policy/v1alpha1/info.js';
 import { IntrospectRequest } from './gen/extender/policy/v1alpha1/introspection.js';
 import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
 import {
@@ -44,6 +46,7 @@ import type { Policy } from './policy.js';
 import type { QuestionVerb } from './request.js';
 import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
+import { checkPure, checkReasons, checkScores } from './testing/contract.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
 import { Bind } from './verdict.js';
 
@@ -265,7 +268,7 @@ export class TestCandidate {
 
 /** The policy's answer to the handshake. */
 export function info(backend: Policy | Backend): GetInfoResponse {
-  return answered(() => answerInfo(Backend.of(backend), encoded(GetInfoRequest, GetInfoRequest.create())));
+  return preparedOf(Backend.of(backend)).declaration.response;
 }
 
 /**
@@ -275,7 +278,7 @@ export function info(backend: Policy | Backend): GetInfoResponse {
  */
 export function withArgs(backend: Backend, args: string | object): Backend {
   const json = typeof args === 'string' ? args : JSON.stringify(args);
-  return answered(() => backend.withArgs(Buffer.from(json)));
+  return answered('GetInfo', () => backend.withArgs(Buffer.from(json)));
 }
 
 /** The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all. */
@@ -308,19 +311,25 @@ export function filterInDetail(
   nodes: readonly TestNode[],
 ): Rejected[] {
   const { rejections } = answerTo('Filter', Backend.of(backend), pod, nodes);
-  return nodes.flatMap(({ row }, position) => {
-    const found = rejections.find(({ positions }) => positions.includes(position));
-    return found === undefined ? [] : [{ ...found, node: row.name }].map(withoutPositions);
-  });
-}
-
-function withoutPositions({ node, reason, rule, preemptionMayHelp }: Rejected): Rejected {
-  return { node, reason, rule, preemptionMayHelp };
+  const rejected = nodes.flatMap(({ row: { name: node } }, position) =>
+    rejections
+      .filter(({ positions }) => positions.includes(position))
+      .map(({ reason, rule, preemptionMayHelp }) => ({ node, reason, rule, preemptionMayHelp })),
+  );
+  checkReasons(rejected);
+  return rejected;
 }
 
 /** The raw scores, one a node, in the order given. */
 export function score(backend: Policy | Backend, pod: TestPod, nodes: readonly TestNode[]): number[] {
-  return answerTo('Score', Backend.of(backend), pod, nodes).scores?.values ?? [];
+  const from = Backend.of(backend);
+  const scores = answerTo('Score', from, pod, nodes).scores?.values ?? [];
+  checkScores(
+    preparedOf(from).declaration.response.verbs.find(({ verb }) => verb === VerbNumber.SCORE),
+    scores,
+    nodes.map(({ row }) => row.name),
+  );
+  return scores;
 }
 
 /** The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there. */
@@ -356,16 +365,14 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   const namespace = pod.message.facts?.namespace ?? '';
   const request = BindRequest.fromPartial({ call, namespace, name, uid, node, pod: sent });
   const { signal } = new AbortController();
-  try {
-    const asked = { signal, note: unnoted };
-    const { outcome, message } = await answerBind(from, encoded(BindRequest, request), asked);
-    if (outcome === BindOutcome.BOUND) {
-      return Bind.bound;
-    }
-    return outcome === BindOutcome.NOT_BOUND ? Bind.notBound(message) : Bind.declined(message);
-  } catch (error) {
-    throw asCallError(error);
+  const { outcome, message } = await answerBind(from, encoded(BindRequest, request), {
+    signal,
+    note: unnoted,
+  }).catch(asCallError('Bind'));
+  if (outcome === BindOutcome.BOUND) {
+    return Bind.bound;
   }
+  return outcome === BindOutcome.NOT_BOUND ? Bind.notBound(message) : Bind.declined(message);
 }
 
 /** What the hook changes about the pod; undefined if nothing. */
@@ -436,12 +443,9 @@ export async function introspect(
     query: new Map(Object.entries(query)),
   });
   const { signal } = new AbortController();
-  try {
-    const { json } = await answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
-    return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
-  } catch (error) {
-    throw asCallError(error);
-  }
+  const answer = answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
+  const { json } = await answer.catch(asCallError('Introspect'));
+  return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
 }
 
 /** The answer to a request, encoded as that of Preempt: those of the others have its first fields. */
@@ -452,9 +456,21 @@ function answerTo<Verb extends QuestionVerb>(
   nodes: readonly TestNode[],
   candidates: CandidateMessage[] = [],
 ) {
-  const request = PreemptRequest.fromPartial({ ...asked(backend, verb, pod, nodes), candidates });
-  const message = encoded(PreemptRequest, request);
-  return answered(() => answer(verb, { backend, tables: new Tables(), message, note: unnoted }));
+  const ask = (of: readonly TestNode[]) => {
+    const request = PreemptRequest.fromPartial({ ...asked(backend, verb, pod, of), candidates });
+    const message = encoded(PreemptRequest, request);
+    return answered(verb, () => answer(verb, { backend, tables: new Tables(), message, note: unnoted }));
+  };
+  const first = ask(nodes);
+  if (termsOf(backend, verb)?.isPure === true && verb !== 'Preempt') {
+    const again = ask(nodes.toReversed());
+    // What the time decides may have changed meanwhile.
+    if (again.result.revision === first.result.revision) {
+      const names = nodes.map(({ row }) => row.name);
+      checkPure(verb.charAt(0).toLowerCase() + verb.slice(1), first, again, names);
+    }
+  }
+  return first;
 }
 
 /** The common fields of all verbs and hooks, for a decision, as the gateway sends them for the declaration of the verb. */
@@ -479,7 +495,11 @@ function placed(pod: TestPod, terms: Terms | undefined, nodes: readonly TestNode
 }
 
 function termsOf(backend: Backend, verb: VerbName): Terms | undefined {
-  return answered(() => backend.policyFor(new Uint8Array()).declaration.of(verb));
+  return preparedOf(backend).declaration.of(verb);
+}
+
+function preparedOf(backend: Backend): Prepared {
+  return answered('GetInfo', () => backend.policyFor(new Uint8Array()));
 }
 
 function encoded<T>(type: { encode(message: T): { finish(): Uint8Array } }, message: T): Buffer {
@@ -491,16 +511,18 @@ function unnoted(): void {
 }
 
 /** An error of the policy's code stays its own cause, so that a failed test shows where it is. */
-function asCallError(error: unknown): Error {
-  const failed = callError(error);
-  return failed === error ? failed : Object.assign(failed, { message: testText(error), cause: error });
+function asCallError(method: string): (error: unknown) => never {
+  return (error) => {
+    const failed = callError(method, error);
+    throw failed === error ? failed : Object.assign(failed, { message: testText(failed), cause: error });
+  };
 }
 
-function answered<T>(answer: () => T): T {
+function answered<T>(method: string, answer: () => T): T {
   try {
     return answer();
   } catch (error) {
-    throw asCallError(error);
+    return asCallError(method)(error);
   }
 }
 

@@ -21,22 +21,13 @@ function codePointOrder(unit: number): number {
   return unit >= 0xd800 ? unit + 0x2000 : unit;
 }
 
-/** The number of bytes in UTF-8. */
-export function byteLength(text: string): number {
-  return Buffer.byteLength(text, 'utf8');
-}
-
 /** The text without what goes beyond this many bytes; no character is split. */
 export function cut(text: string, most: number): string {
-  if (text.length * 3 <= most || byteLength(text) <= most) {
+  if (text.length * 3 <= most || Buffer.byteLength(text) <= most) {
     return text;
   }
-  const bytes = Buffer.from(text, 'utf8');
-  let end = most;
-  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) {
-    end -= 1;
-  }
-  return bytes.toString('utf8', 0, end);
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most));
+  return text.slice(0, read);
 }
 
 /** A text in quotes for a message; a long one is cut. */

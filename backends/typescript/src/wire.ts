@@ -49,13 +49,12 @@ export class Fields {
     }
     switch (this.wire) {
       case VARINT:
-        this.skipVarint();
+        this.stop = endOfVarint(this.bytes, this.start, this.end);
         break;
-      case BYTES: {
-        const length = this.length();
-        this.stop = this.start + length;
+      case BYTES:
+        // It moves the start.
+        this.stop = this.length() + this.start;
         break;
-      }
       case FIXED64:
         this.stop = this.start + 8;
         break;
@@ -172,10 +171,6 @@ export class Fields {
       }
       factor *= 128;
     }
-  }
-
-  private skipVarint(): void {
-    this.stop = endOfVarint(this.bytes, this.start, this.end);
   }
 }
 

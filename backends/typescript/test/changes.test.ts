@@ -16,7 +16,6 @@ import {
   PodsBy,
   Reads,
   type ScoreChanges,
-  Verb,
 } from '../src/index.js';
 import {
   beforeFilter,
@@ -248,19 +247,4 @@ test('what a hook reads must be declared, unless everything is sent', () => {
     assert.throws(() => hook(new Reading(), shop, nodes), /namespace of the pod is read and not declared/);
     assert.doesNotThrow(() => hook(everything(new Reading()), shop, nodes));
   }
-});
-
-test('hooks that a policy does not override change nothing', () => {
-  class Silent extends Policy {
-    override info(): Info {
-      return new Info('silent', '1')
-        .filters(Verb.perNode())
-        .beforeFilter(Hook.changes('podLabels'))
-        .beforeFilterNodes(Hook.changes('nodeLabels'))
-        .beforeScore(Hook.changes('nodeLabels'));
-    }
-  }
-  assert.equal(beforeFilter(new Silent(), shop), undefined);
-  assert.deepEqual(beforeFilterNodes(new Silent(), shop, nodes), []);
-  assert.deepEqual(beforeScore(new Silent(), shop, nodes), { pod: undefined, nodes: [] });
 });

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { Declaration } from '../src/declaration.js';
-import { Bind, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
+import { programDigest } from '../src/declaration/program.js';
+import { Backend, Bind, Hook, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
 import { GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
 
 const pure = new Info('p', '1').filters(Verb.perNode().pure());
@@ -135,6 +139,63 @@ test('the handshake can be encoded, with everything that can be declared', () =>
   );
   assert.deepEqual([bind?.verb, bind?.nodeView, bind?.reads], [4, 0, undefined]);
   assert.deepEqual([response.podRaw, response.annotationPrefixes], [true, ['a', '']]);
+});
+
+test('what is declared has a method', () => {
+  class Nothing extends Policy {
+    constructor(private readonly declared: Info) {
+      super();
+    }
+
+    override info(): Info {
+      return this.declared;
+    }
+  }
+  const verb = Verb.perNode();
+  const hook = Hook.changes('podLabels');
+  const of = new Info('p', '1');
+  const cases: [Info, string, string][] = [
+    [of.filters(verb), 'filters', 'filter(pod, node) or filterAll(pod, nodes)'],
+    [of.scores(verb, Scale.unbounded()), 'scores', 'score(pod, node) or scoreAll(pod, nodes)'],
+    [of.preempts(verb), 'preempts', 'preempt(pod, candidate) or preemptAll(pod, candidates)'],
+    [of.binds(), 'binds', 'bind(ask)'],
+    [of.beforeFilter(hook), 'beforeFilter', 'beforeFilter(pod)'],
+    [
+      of.beforeFilterNodes(hook),
+      'beforeFilterNodes',
+      'beforeFilterNode(pod, node) or beforeFilterNodes(pod, nodes)',
+    ],
+    [of.beforeScore(hook), 'beforeScore', 'beforeScore(pod, nodes)'],
+  ];
+  for (const [info, declared, methods] of cases) {
+    assert.throws(() => Backend.of(new Nothing(info)), {
+      message: `invalid policy info: Nothing declares Info.${declared} and has no method for it; write ${methods}, or remove the declaration`,
+    });
+    for (const method of methods.split(' or ')) {
+      Backend.of(Object.assign(new Nothing(info), { [method.replace(/\(.*/, '')]: () => undefined }));
+    }
+  }
+});
+
+test('the revision of a policy that names none is that of the program', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'revision-'));
+  t.after(() => {
+    rmSync(folder, { recursive: true });
+  });
+  const program = (name: string, rules: string): string => {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'rules.js'), rules);
+    writeFileSync(join(folder, name, 'main.js'), '');
+    return programDigest(join(folder, name, 'main.js'));
+  };
+  const digest = program('one', '1');
+  assert.match(digest, /^[0-9a-f]{12}$/);
+  assert.equal(program('replica', '1'), digest);
+  assert.notEqual(program('edited', '2'), digest);
+  assert.deepEqual([programDigest(join(folder, 'none.js')), programDigest(undefined)], ['', '']);
+  assert.match(new Declaration(pure).response.revision, /^1\+[0-9a-f]{12}$/);
+  const long = new Declaration(new Info('p', 'v'.repeat(64)).filters(Verb.perNode()));
+  assert.equal(long.response.revision.length, 64);
 });
 
 test('a policy that does not override them accepts, evicts and declines', async () => {

@@ -23,6 +23,7 @@ import {
   Reads,
   type ScoreChanges,
   Verb,
+  Verdict,
 } from '../src/index.js';
 import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
 
@@ -71,6 +72,10 @@ class Hooked extends Policy {
 
   override info(): Info {
     return this.declared;
+  }
+
+  override filter(): Verdict {
+    return Verdict.accept;
   }
 
   override beforeFilter(pod: Pod): PodChange | undefined {
@@ -292,12 +297,12 @@ test('what is read must be declared, and be what the call was made for', async (
   for (const asked of [beforeFilter, beforeScore]) {
     assert.equal(
       await failure(asked(backend, request(reads.id, values))),
-      'INTERNAL: the policy failed: label "do" of the pod is read and not declared; declare it with Reads.podLabel',
+      `INTERNAL: ${asked.name} failed: label "do" of the pod is read and not declared; declare it with Reads.podLabel`,
     );
   }
   assert.match(
     await failure(beforeFilterNodes(backend, request(reads.id, values))),
-    /^INTERNAL: the policy failed: label "do" of the node is read and not declared/,
+    /^INTERNAL: beforeFilterNodes failed: label "do" of the node is read and not declared/,
   );
   for (const asked of [beforeFilter, beforeFilterNodes, beforeScore]) {
     assert.match(

@@ -5,6 +5,7 @@ import {
   args,
   Backend,
   CannotAnswer,
+  Eviction,
   Info,
   NotReady,
   Policy,
@@ -90,10 +91,15 @@ class Obedient extends Policy {
   override score(_pod: Pod, node: Node): number {
     return Number(node.label('score') ?? 0);
   }
+
+  override preempt(): Eviction {
+    return Eviction.all;
+  }
 }
 
 const pod = { facts: { namespace: 'shop' } };
 const everything = new Info('obedient', '1')
+  .revision('1')
   .filters(Verb.perNode())
   .scores(Verb.perNode(), Scale.unbounded())
   .preempts(Verb.perNode().view('name'));
@@ -169,12 +175,12 @@ test('a failure of the policy fails its call alone, and is logged once', async (
   const backend = await served(new Obedient(everything));
   const asked = (what: string): Promise<string> =>
     failure(filter(backend, { call: call(), pod, nodes: inline([row('a', { do: what })]) }));
-  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
-  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
+  assert.equal(await asked('throw'), "INTERNAL: filter failed (Error); see the policy's log");
+  assert.equal(await asked('throw'), "INTERNAL: filter failed (Error); see the policy's log");
   assert.equal(backend.log.length, 1);
   assert.match(
     backend.log[0] ?? '',
-    /the policy failed \(Error\); see the policy's log; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
+    /filter failed \(Error\); see the policy's log; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
   );
   assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
   assert.equal(await asked('unknown'), 'ABORTED: no such claim');
@@ -242,7 +248,7 @@ test('a read that is not declared fails the call', async () => {
   const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
   assert.equal(
     await failure(filter(backend, { call: call(reads.id), pod: { facts: {} }, nodes })),
-    'INTERNAL: the policy failed: label "do" of the node is read and not declared; declare it with Reads.nodeLabel',
+    'INTERNAL: filter failed: label "do" of the node is read and not declared; declare it with Reads.nodeLabel',
   );
   assert.match(
     await failure(filter(backend, { call: call(reads.id + 1), pod: { facts: {} }, nodes })),

@@ -105,11 +105,7 @@ test('a traced call has a span with the attributes of the contract, any other ha
   const [failed, missed] = exporter.getFinishedSpans();
   assert.deepEqual(
     [failed?.status, failed?.attributes['error.type'], failed?.attributes['rpc.response.status_code']],
-    [
-      { code: 2, message: "INTERNAL: the policy failed (Error); see the policy's log" },
-      'INTERNAL',
-      'INTERNAL',
-    ],
+    [{ code: 2, message: "INTERNAL: filter failed (Error); see the policy's log" }, 'INTERNAL', 'INTERNAL'],
   );
   assert.equal(missed?.attributes['extender.miss'], 'MISS_TABLE_UNKNOWN');
 });
@@ -120,6 +116,10 @@ class Hooked extends Policy {
       .revision('r')
       .beforeFilter(Hook.changes('podLabels'))
       .beforeFilterNodes(Hook.changes('nodeLabels'));
+  }
+
+  override beforeFilter(): undefined {
+    return undefined;
   }
 
   override beforeFilterNode(): NodeChange {
@@ -239,7 +239,7 @@ test('spans are sent over HTTP when the program ends, and requests of the policy
   const metadata = traced(`00-${TRACE}-${PARENT}-01`);
   assert.equal(await filtered(client, metadata), '1');
   assert.equal(await bound(client, metadata, 'a'), '1');
-  assert.equal(await bound(client, metadata, 'bad'), "the policy failed (Error); see the policy's log");
+  assert.equal(await bound(client, metadata, 'bad'), "bind failed (Error); see the policy's log");
   client.close();
   assert.equal(await stop(), 0);
   const all = Buffer.concat(received);

@@ -40,31 +40,40 @@ function plain(_: string, value: unknown): unknown {
   return value instanceof Map ? Object.fromEntries(value as ReadonlyMap<string, unknown>) : value;
 }
 
-/** Rejects each node with what `read` makes of it. */
+/** Remembers what `read` makes of each node. */
+class Reader extends Policy {
+  readonly found: unknown[] = [];
+
+  constructor(
+    private readonly declared: Info,
+    private readonly read: (pod: Pod, node: Node) => unknown,
+  ) {
+    super();
+  }
+
+  override info(): Info {
+    return this.declared;
+  }
+
+  override filter(pod: Pod, node: Node): Verdict {
+    this.found.push(JSON.parse(JSON.stringify(this.read(pod, node) ?? null, plain)));
+    return Verdict.accept;
+  }
+}
+
 function reading(
   verb: Verb,
   read: (pod: Pod, node: Node) => unknown,
   change = (of: Info): Info => of,
-): Policy {
-  class Reader extends Policy {
-    override info(): Info {
-      return change(new Info('reader', '1').filters(verb));
-    }
-
-    override filter(pod: Pod, node: Node): Verdict {
-      const found = read(pod, node);
-      // Undefined has no JSON.
-      const json = JSON.stringify(found, plain) as string | undefined;
-      return Verdict.reject(json ?? 'undefined');
-    }
-  }
-  return new Reader();
+): Reader {
+  return new Reader(change(new Info('reader', '1').filters(verb)), read);
 }
 
-function seen(policy: Policy, pod: TestPod, ...nodes: TestNode[]): unknown[] {
-  return filter(policy, pod, nodes).map(([, reason]) =>
-    reason === 'undefined' ? undefined : (JSON.parse(reason) as unknown),
-  );
+function seen(policy: Reader, pod: TestPod, ...nodes: TestNode[]): unknown[] {
+  policy.found.length = 0;
+  filter(policy, pod, nodes);
+  // A pure verb is asked again.
+  return policy.found.slice(0, nodes.length);
 }
 
 const shop = new TestPod('shop');
@@ -102,8 +111,10 @@ test('values are read by key and by text, and absent is not empty', () => {
   assert.deepEqual(seen(policy, shop, new TestNode('c')), [
     [[null, null, null, null], [], [null, null, null, null]],
   ]);
-  const all = filter(everything(policy), shop.label('app', 'web'), [full]);
-  assert.deepEqual(all, filter(policy, shop.label('app', 'web'), [full]));
+  const [declared] = seen(policy, shop.label('app', 'web'), full);
+  policy.found.length = 0;
+  filter(everything(policy), shop.label('app', 'web'), [full]);
+  assert.deepEqual(policy.found[0], declared);
 });
 
 test('a read that is not declared names the declaration', () => {
@@ -135,6 +146,10 @@ test('a read that is not declared names the declaration', () => {
     [
       (_, node) => node.taints,
       "taints of the node is read and not declared; declare it with Reads.node('taints')",
+    ],
+    [
+      (_, node) => node.usage,
+      'filter failed: usage of the node is read and not declared; declare it with Verb.usage or Hook.usage',
     ],
     [(_, node) => node.allocatable, "Reads.node('allocatable')"],
     [(_, node) => node.capacity, "Reads.node('capacity')"],
@@ -388,6 +403,90 @@ test('JSON is parsed on demand, in the types of the Kubernetes client', () => {
     ['6.1', '2026', ['nginx'], JSON.stringify(node).length],
     [null, null, ['nginx'], null],
   ]);
+});
+
+test('usage is declared also without reads', () => {
+  const node = new TestNode('a').usage({ milliCpu: 5 });
+  const undeclared = reading(Verb.perNode(), (_, on) => on.usage?.requested.milliCpu);
+  assert.throws(() => filter(undeclared, shop, [node]), /usage of the node is read and not declared/);
+  filter(everything(undeclared), shop, [node]);
+  assert.deepEqual(undeclared.found, [5]);
+});
+
+/** Answers what the contract forbids, about each node by a function. */
+class Wrong extends Policy {
+  constructor(
+    private readonly answer: (node: { readonly name: string }) => string | number,
+    private readonly verb = Verb.perNode(),
+  ) {
+    super();
+  }
+
+  override info(): Info {
+    return new Info('wrong', '1').filters(this.verb).scores(this.verb, Scale.between(0, 10));
+  }
+
+  override filter(_pod: Pod, node: Node): Verdict {
+    return Verdict.reject(String(this.answer(node)));
+  }
+
+  override score(_pod: Pod, node: Node): number {
+    return Number(this.answer(node));
+  }
+}
+
+const abc = ['a', 'b', 'c'].map((name) => new TestNode(name));
+
+function forbidden(answer: () => unknown, expected: string): void {
+  assert.throws(answer, ({ name, message }: Error) => {
+    assert.equal(message.slice(0, expected.length), expected);
+    return name === 'AssertionError';
+  });
+}
+
+test('reasons are constant texts', () => {
+  const rejecting = (reason: (node: { readonly name: string }) => string) => () =>
+    filter(new Wrong(reason), shop, abc);
+  forbidden(
+    rejecting(() => ' '),
+    'filter rejects node "a" without a reason; say in a constant text what is wrong with the node',
+  );
+  forbidden(
+    rejecting(() => 'x\n'),
+    `filter rejects node "a" with the reason "x\\n", which has control characters; write one line of text`,
+  );
+  forbidden(
+    rejecting(({ name }) => `${String(name.charCodeAt(0) - 96)} of 5 slots used`),
+    'filter rejects node "a" with the reason "1 of 5 slots used" and node "b" with "2 of 5 slots used"; leave numbers out of reasons',
+  );
+  // Names may have digits.
+  assert.equal(rejecting(({ name }) => `not in pool-${String(name.charCodeAt(0))}`)().length, 3);
+});
+
+test('scores are on the declared scale', () => {
+  forbidden(
+    () => score(new Wrong(({ name }) => (name === 'c' ? 11 : 10)), shop, abc),
+    'score returned 11 for node "c"; the declared scale is 0 to 10: clamp the score, or',
+  );
+});
+
+test('a pure verb gives the same answer again, and in another order', () => {
+  const pure = Verb.perNode().pure();
+  assert.equal(filter(new Wrong(({ name }) => name, pure), shop, abc).length, 3);
+  let calls = 0;
+  const counting = (): string => 'ab'.charAt(calls++ % 2);
+  forbidden(
+    () => filter(new Wrong(counting, pure), shop, abc),
+    'filter is declared pure and gave another answer about node "a" when it was asked again; a pure verb depends',
+  );
+  calls = 0;
+  forbidden(
+    () => score(new Wrong(() => calls++, pure), shop, abc),
+    'score is declared pure and gave another answer about node "a" when it was asked again;',
+  );
+  // Without pure() it is asked once.
+  calls = 0;
+  assert.deepEqual(score(new Wrong(() => calls++), shop, abc), [0, 1, 2]);
 });
 
 class All extends Policy {

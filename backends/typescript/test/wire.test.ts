@@ -180,6 +180,12 @@ test('counts that are not in order are an error', () => {
 });
 
 class Everything extends Policy {
+  constructor() {
+    super();
+    const methods = ['filter', 'score', 'preempt', 'bind', 'beforeFilter', 'beforeFilterNode', 'beforeScore'];
+    Object.assign(this, Object.fromEntries(methods.map((name) => [name, () => undefined])));
+  }
+
   override info(): Info {
     const [verb, hook] = [Verb.perNode(), Hook.changes('nodeLabels')];
     const info = new Info('everything', '1')

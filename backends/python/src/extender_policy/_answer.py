@@ -7,39 +7,28 @@ waits: `finished` runs such a coroutine to its end without an event loop.
 from __future__ import annotations
 
 import inspect
-import logging
 import operator
-import threading
-import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from grpc import StatusCode
 
 from . import trace
 from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
 from ._declaration import Terms
-from ._errors import CallError, cut, failed, invalid, missing
+from ._errors import cut, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
-from ._question import Question, check_pod, check_purpose, decoded_pod, required, undecodable
-from ._written import written
+from ._question import Question, check_pod, check_purpose, decoded_pod, required
 from .candidate import BindAsk, Candidate
-from .errors import BindFailed, CannotAnswer, NotReady, UndeclaredRead
 from .pod import Pod
 from .verdict import Bind, Eviction, Verdict
-
-LOG = logging.getLogger("extender_policy")
 
 INT32 = range(-(1 << 31), 1 << 31)
 
 MAX_REASON_BYTES = 900
 """The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node."""
-MAX_LOGGED = 1000
-"""The different texts of failures that are counted and logged."""
-POWERS_OF_TEN = frozenset(10**digits for digits in range(1, 16))
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -59,7 +48,7 @@ def finished(answer: Coroutine[Any, Any, T]) -> T:
 def info(backend: Backend, encoded: bytes) -> info_pb2.GetInfoResponse:
     """The answer to the handshake."""
     request = _decoded(info_pb2.GetInfoRequest, encoded)
-    return _policy(lambda: backend._policy_for(request.args)).declaration.response
+    return backend._policy_for(request.args).declaration.response
 
 
 class Asked(NamedTuple):
@@ -140,7 +129,7 @@ def _decoded(kind: type[M], encoded: bytes) -> M:
     try:
         return kind.FromString(encoded)
     except DecodeError as error:
-        raise undecodable(error) from error
+        raise invalid(f"the message cannot be decoded: {error}") from error
 
 
 def _prepared(
@@ -153,49 +142,20 @@ def _prepared(
     call = request.call
     trace.note("extender.call.id", call.id)
     trace.note("extender.backend.name", call.backend)
-    prepared, terms = _policy(lambda: backend._policy_reading(call, verb))
+    prepared, terms = backend._policy_reading(call, verb)
     trace.note("extender.policy.name", prepared.declaration.name)
     trace.note("extender.policy.revision", prepared.declaration.revision)
     return prepared, terms
 
 
-def _policy(find: Callable[[], T]) -> T:
-    """The policy's own code runs where it is built from args."""
-    try:
-        return find()
-    except CallError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise failure("building the policy", error) from error
-
-
-def _check_ready(prepared: Prepared) -> None:
-    try:
-        prepared.policy.ready()
-    except NotReady as error:
-        raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
-    except (Exception, SystemExit) as error:
-        raise failure("ready", error) from error
-
-
 async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
-    """What the policy answers, if it is ready.
-
-    An exception fails only this call: one pod that triggers a bug must not stop a cluster.
-    """
-    _check_ready(prepared)
-    try:
-        answer = getattr(prepared.policy, method)(*arguments)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        elif isinstance(answer, list) and answer and inspect.isawaitable(answer[0]):
-            answer = [await one for one in answer]
-    except (NotReady, BindFailed) as error:
-        raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
-    except CannotAnswer as error:
-        raise CallError(StatusCode.ABORTED, str(error)) from error
-    except (Exception, SystemExit) as error:
-        raise failure(written(prepared.policy, method), error) from error
+    """What the policy answers, if it is ready."""
+    prepared.policy.ready()
+    answer = getattr(prepared.policy, method)(*arguments)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    elif isinstance(answer, list) and answer and inspect.isawaitable(answer[0]):
+        answer = [await one for one in answer]
     return answer
 
 
@@ -207,13 +167,9 @@ async def _answers(asked: Asked, method: str, about: object) -> Sequence[Any]:
 
 def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
     """A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them."""
-    try:
-        answers = answers if isinstance(answers, list | tuple) else list(answers)
-    except TypeError:
-        raise failed(f"{method} returned {_short(answers)}; expected a list with one answer per node") from None
-    except (Exception, SystemExit) as error:
-        # A generator runs only now.
-        raise failure(method, error) from error
+    if not isinstance(answers, Iterable):
+        raise failed(f"{method} returned {_short(answers)}; expected a list with one answer per node")
+    answers = answers if isinstance(answers, list | tuple) else list(answers)
     given = len(answers)
     if given != asked:
         raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
@@ -255,7 +211,7 @@ async def _early_scores(asked: Asked) -> policy_pb2.Scores | None:
         return None
     try:
         return await _scores(asked)
-    except CallError:
+    except (Exception, SystemExit):
         return None
 
 
@@ -324,47 +280,6 @@ def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[pol
             continue
         kept.append(policy_pb2.KeptCandidate(position=position, victims=victims))
     return kept
-
-
-_logged: dict[str, int] = {}
-_counting = threading.Lock()
-"""The failures whose stack trace was logged."""
-
-
-def failure(method: str, error: BaseException) -> CallError:
-    """The policy's code raised.
-
-    The text of an exception may hold anything, and that of a status reaches people outside. That of a read that is not
-    declared is this package's own.
-    """
-    log_failure(method, error)
-    if isinstance(error, UndeclaredRead):
-        return failed(f"{method} failed: {error}")
-    kind = type(error).__name__
-    text = f"{method} failed ({kind}); see the policy's log"
-    return CallError(StatusCode.INTERNAL, text, f"{method} failed: {kind}: {error}")
-
-
-def log_failure(method: str, error: BaseException) -> None:
-    """Logs what the policy's code raised: its stack trace once for each place."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f"{last[0].filename}:{last[0].lineno}" if last else ""
-    log_rarely(f"{method} failed at {place}: {type(error).__name__}", error)
-
-
-def log_rarely(text: str, error: BaseException | None = None) -> None:
-    """Logs a text for the first time, and then when its number has another digit.
-
-    A bug that each call meets must not fill the disk.
-    """
-    with _counting:
-        count = _logged.get(text, 0) + 1
-        if count > 1 or len(_logged) < MAX_LOGGED:
-            _logged[text] = count
-    if count == 1:
-        LOG.error("%s; the call is answered with INTERNAL", text, exc_info=error)
-    elif count in POWERS_OF_TEN:
-        LOG.error("%s, %d times now", text, count)
 
 
 def _short(value: object) -> str:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from grpc import StatusCode
 
 from ._api.v1alpha1 import policy_pb2
 from ._declaration import Declaration, Terms
-from ._errors import CallError, failed, invalid
+from ._errors import CallError
+from ._program import with_revision
 from ._written import unwritten
 from .args import Args
-from .errors import ArgsError, DeclarationError
 from .info import DECLARED_WITH, Info
 from .policy import METHODS, Policy
-
-LOG = logging.getLogger("extender_policy")
 
 MAX_POLICIES = 16
 """With more configured policies than this, some are rebuilt now and then; they still work."""
@@ -34,11 +32,11 @@ Gateways repeat the handshake within a second, so there is rarely more than one 
 class Prepared:
     """A policy with its declaration, which belong together: a call never mixes two policies."""
 
-    def __init__(self, policy: Policy, info: Info | None = None) -> None:
+    def __init__(self, policy: Policy, declared: Callable[[Policy], Info] = lambda policy: policy.info()) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"expected a Policy, got {policy!r}")
         self.policy = policy
-        info = policy.info() if info is None else info
+        info = with_revision(declared(policy), policy)
         self.declaration = Declaration(info, unwritten(policy, info))
         functions = {name: getattr(policy, name) for name in METHODS}
         functions |= {f"the function of {path}": shown.show for path, shown in self.declaration.shown.items()}
@@ -53,47 +51,96 @@ class Prepared:
         return "Bind" in self.declaration.terms
 
 
+class Versions:
+    """A policy that changes while running: a request is encoded for one declaration, and can be read with no other."""
+
+    def __init__(self, policy: Policy, declared: Callable[[Policy], Info] = lambda policy: policy.info()) -> None:
+        self._declared = declared
+        self._lock = threading.Lock()
+        self._all: tuple[Prepared, ...] = (Prepared(policy, declared),)
+        """The latest one first. No two of them declare the same."""
+
+    def latest(self) -> Prepared:
+        """The version that answers from now on."""
+        latest = self._all[0]
+        current = latest.policy.current()
+        return latest if current is latest.policy else self.replace(current)
+
+    def replace(self, policy: Policy) -> Prepared:
+        """With a mistake in the new declaration the old one stays."""
+        latest = Prepared(policy, self._declared)
+        with self._lock:
+            others = [version for version in self._all if version.declaration.ids != latest.declaration.ids]
+            self._all = (latest, *others[:MAX_EARLIER])
+        return latest
+
+    def declaring(self, verb: str, reads_id: int) -> Prepared | None:
+        """The latest version whose verb is declared with this."""
+        return next((known for known in self._all if known.declaration.ids.get(verb) == reads_id), None)
+
+
 class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
 
+    _refusal = ""
+    """Why the backend must not bind: strangers can call it."""
+
     def __init__(self, policy: Policy) -> None:
         """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
-        self._prepared = Prepared(policy)
+        self._fixed = Versions(policy)
+
+    @staticmethod
+    def _of(versions: Versions) -> Backend:
+        backend = Backend.__new__(Backend)
+        backend._fixed = versions
+        return backend
+
+    def _versions(self, args: bytes) -> Versions:
+        """The policy for these args."""
+        if args not in (b"", b"{}"):
+            Args(args).reject_any()
+        return self._fixed
+
+    def _latest(self, versions: Versions) -> Prepared:
+        latest = versions.latest()
+        # Whether a policy that is built from args binds is known when it is called.
+        if self._refusal and latest.binds:
+            raise CallError(StatusCode.FAILED_PRECONDITION, self._refusal)
+        return latest
 
     def _policy_for(self, args: bytes) -> Prepared:
         """The policy for a call with these args."""
-        reject_any(args)
-        return self._prepared
+        return self._latest(self._versions(args))
 
     def _policy_reading(self, call: policy_pb2.Call, verb: str) -> tuple[Prepared, Terms]:
         """The policy for this call: the one for its args, in a version that can read the request."""
-        latest = self._policy_for(call.args)
-        terms = latest.declaration.terms.get(verb)
-        if terms is not None and terms.reads_id == call.reads:
-            return latest, terms
-        if terms is None:
+        versions = self._versions(call.args)
+        latest = self._latest(versions)
+        declared = latest.declaration.ids.get(verb)
+        if declared is None:
             raise CallError(
                 StatusCode.UNIMPLEMENTED,
                 f"this policy does not serve {verb}; its GetInfo does not list it, declare it with "
                 f"{DECLARED_WITH[verb]}",
             )
-        for earlier in self._earlier():
-            known = earlier.declaration.terms.get(verb)
-            if known is not None and known.reads_id == call.reads:
-                return earlier, known
-        raise CallError(
-            StatusCode.FAILED_PRECONDITION,
-            f"call.reads is {call.reads}, and this policy now declares reads with the id {terms.reads_id}; "
-            "repeat the handshake",
-        )
+        known = latest if declared == call.reads else versions.declaring(verb, call.reads)
+        if known is None:
+            raise CallError(
+                StatusCode.FAILED_PRECONDITION,
+                f"call.reads is {call.reads}, and this policy now declares reads with the id {declared}; "
+                "repeat the handshake",
+            )
+        return known, known.declaration.terms[verb]
 
-    def _earlier(self) -> Iterator[Prepared]:
-        """Earlier versions that may still be asked for."""
-        return iter(())
+    def _known(self) -> Prepared | None:
+        """The policy, if it is known before args come."""
+        return self._fixed.latest()
 
-    def _known(self) -> Iterator[Prepared]:
-        """The policies that are known before args come."""
-        yield self._prepared
+    def _exposed(self, refusal: str) -> Backend:
+        """The same backend where strangers can call it, for whom it must not bind."""
+        exposed = copy.copy(self)
+        exposed._refusal = refusal
+        return exposed
 
 
 class Replaceable(Backend):
@@ -103,28 +150,13 @@ class Replaceable(Backend):
     gateway has repeated the handshake; so do the 16 latest of several old ones.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
-        super().__init__(policy)
-        self._versions: tuple[Prepared, ...] = (self._prepared,)
-        self._lock = threading.Lock()
-
     def replace(self, policy: Policy) -> None:
         """From now on this policy answers; calls in progress finish with the old one.
 
         Raises `DeclarationError` for mistakes that no gateway can find; then the old one stays. A declaration that the
         gateway rejects replaces the old one, too: check it with policy-conformance before.
         """
-        latest = Prepared(policy)
-        with self._lock:
-            # An earlier version that declares the same is never needed again.
-            ids = latest.declaration.ids
-            others = [version for version in self._versions if version.declaration.ids != ids]
-            self._versions = (latest, *others[:MAX_EARLIER])
-            self._prepared = latest
-
-    def _earlier(self) -> Iterator[Prepared]:
-        return iter(self._versions[1:])
+        self._fixed.replace(policy)
 
 
 class Configured(Backend):
@@ -138,27 +170,27 @@ class Configured(Backend):
         """
         self._build = build
         self._name = name
-        self._recent: OrderedDict[bytes, Prepared] = OrderedDict()
+        self._recent: OrderedDict[bytes, Versions] = OrderedDict()
         self._repeated: set[bytes] = set()
         """The args that came more than once."""
         self._lock = threading.Lock()
 
-    def _policy_for(self, args: bytes) -> Prepared:
+    def _versions(self, args: bytes) -> Versions:
         with self._lock:
             known = self._recent.get(args)
             if known is not None:
                 self._recent.move_to_end(args)
                 self._repeated.add(args)
                 return known
-        prepared = self._prepare(args)
+        versions = Versions(self._build(Args(args)))
         with self._lock:
             if args in self._recent:
                 # Of two threads that build the same, one policy is kept.
                 return self._recent[args]
             while self._recent and not self._has_room(len(args)):
                 self._evict()
-            self._recent[args] = prepared
-        return prepared
+            self._recent[args] = versions
+        return versions
 
     def _has_room(self, size: int) -> bool:
         return len(self._recent) < MAX_POLICIES and sum(map(len, self._recent)) + size <= MAX_BYTES
@@ -174,49 +206,8 @@ class Configured(Backend):
         args, _ = self._recent.popitem(last=False) if oldest is None else (oldest, self._recent.pop(oldest))
         self._repeated.discard(args)
 
-    def _prepare(self, args: bytes) -> Prepared:
-        try:
-            return Prepared(self._build(Args(args)))
-        except ArgsError as error:
-            raise invalid(str(error)) from error
-        except DeclarationError as error:
-            raise failed(str(error)) from error
-
-    def _known(self) -> Iterator[Prepared]:
-        return iter(())
-
-
-class WithArgs(Backend):
-    """The policy that another backend has for some args, for any args."""
-
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
-
-    def _policy_for(self, args: bytes) -> Prepared:
-        return self._prepared
-
-
-class Exposed(Backend):
-    """A backend that strangers can call, for whom it must not bind.
-
-    Whether a policy that is built from args binds is known when it is called.
-    """
-
-    def __init__(self, backend: Backend, refusal: str) -> None:
-        self._backend = backend
-        self._refusal = refusal
-
-    def _policy_for(self, args: bytes) -> Prepared:
-        prepared = self._backend._policy_for(args)
-        if prepared.binds:
-            raise CallError(StatusCode.FAILED_PRECONDITION, self._refusal)
-        return prepared
-
-    def _earlier(self) -> Iterator[Prepared]:
-        return self._backend._earlier()
-
-    def _known(self) -> Iterator[Prepared]:
-        return self._backend._known()
+    def _known(self) -> None:
+        return None
 
 
 def backend_of(source: Backend | Policy) -> Backend:
@@ -234,13 +225,3 @@ def configured(build: Callable[[Args], Policy], *, name: str = "") -> Configured
     run(configured(lambda args: DrainPolicy(args.parse(Drain))))
     """
     return Configured(build, name=name)
-
-
-def reject_any(args: bytes) -> None:
-    """For policies that take no arguments."""
-    if args in (b"", b"{}"):
-        return
-    try:
-        Args(args).reject_any()
-    except ArgsError as error:
-        raise invalid(str(error)) from error

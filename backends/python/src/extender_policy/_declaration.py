@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ._api.v1alpha1 import info_pb2
 from ._errors import cut
-from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
+from ._layout import EVERYTHING_OF_PODS, Access, Layout
 from ._limits import REJECTED_CONFIGURATION_BYTES
 from .changes import ChangedPart
 from .errors import DeclarationError
@@ -71,7 +71,8 @@ class Terms:
         self.rows_key = None if self.layout is None else self.layout.rows_key
         """What a table of these nodes contains, as bytes; `None`: everything."""
         self.pods = EVERYTHING_OF_PODS if self.layout is None else self.layout.pod
-        self.nodes = EVERYTHING_OF_NODES if self.layout is None else self.layout.node
+        self.nodes = Access("node", None) if self.layout is None else self.layout.node
+        self.nodes.usage = verb.wants_usage
         self.rows = RowParts(self.view, None if self.layout is None else self.layout.rows)
 
     def may_come_with(self, filter_terms: Terms) -> bool:

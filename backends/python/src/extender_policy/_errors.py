@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
 from grpc import StatusCode
 
 from ._limits import STATUS_MESSAGE_BYTES
+from .errors import ArgsError, BindFailed, CannotAnswer, DeclarationError, NotReady, UndeclaredRead
+
+LOG = logging.getLogger("extender_policy")
+
+MAX_KINDS = 100
+"""The kinds of failures that are counted apart; all others are one."""
+AGAIN_SECONDS = 60.0
 
 
 class CallError(Exception):
@@ -36,6 +49,62 @@ def missing(field: str) -> CallError:
 def failed(text: str) -> CallError:
     """The policy's code has a mistake."""
     return CallError(StatusCode.INTERNAL, text)
+
+
+def call_error(method: str, raised: BaseException) -> CallError:
+    """The error of a call for whatever was raised while it was answered.
+
+    The text of an exception may hold anything, and that of a status reaches people outside. That of a read that is not
+    declared is this package's own.
+    """
+    if isinstance(raised, CallError):
+        return raised
+    if isinstance(raised, NotReady | BindFailed):
+        return CallError(StatusCode.UNAVAILABLE, str(raised))
+    if isinstance(raised, CannotAnswer):
+        return CallError(StatusCode.ABORTED, str(raised))
+    if isinstance(raised, ArgsError):
+        return invalid(str(raised))
+    if isinstance(raised, DeclarationError):
+        return failed(str(raised))
+    verb, kind = method[0].lower() + method[1:], type(raised).__name__
+    if isinstance(raised, UndeclaredRead):
+        error = failed(f"{verb} failed: {raised}")
+    else:
+        text = f"{verb} failed ({kind}); see the policy's log"
+        error = CallError(StatusCode.INTERNAL, text, f"{verb} failed: {kind}: {raised}")
+    error.__cause__ = raised
+    return error
+
+
+class FailureLog:
+    """Logs what is wrong with a policy: a bug that each call meets must not fill the disk.
+
+    The first failure of a kind has its stack trace. After that there is at most one line a minute, with their number.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, ...], tuple[int, float]] = {}
+        """How many failures there were of each kind, and when one was logged."""
+
+    def add(self, method: str, error: CallError) -> None:
+        """A call failed with INTERNAL. What its method, exception and place have in common is a kind."""
+        cause = error.__cause__
+        last = traceback.extract_tb(None if cause is None else cause.__traceback__)[-1:]
+        kind = (method, type(cause).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in last))
+        now = self._clock()
+        with self._lock:
+            if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:
+                kind = ("others",)
+            count, logged = self._kinds.get(kind, (0, now - AGAIN_SECONDS))
+            is_logged = now - logged >= AGAIN_SECONDS
+            self._kinds[kind] = (count + 1, now if is_logged else logged)
+        if count == 0:
+            LOG.error("%s; the call fails with INTERNAL", error.detail, exc_info=cause)
+        elif is_logged:
+            LOG.error("%s; %d failures of this kind so far", error.detail, count + 1)
 
 
 def cut(text: str, most: int) -> str:

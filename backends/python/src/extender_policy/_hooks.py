@@ -8,7 +8,7 @@ from typing import Any
 from . import _answer
 from ._answer import Asked
 from ._api.v1alpha1 import hooks_pb2
-from ._errors import CallError, failed
+from ._errors import failed
 from ._written import written
 from .changes import NodeChange, PodChange
 from .reads import quoted
@@ -40,7 +40,7 @@ async def before_score(asked: Asked) -> dict[str, Any]:
 def _pair(method: str, answer: Any, count: int) -> tuple[Any, Sequence[Any]]:
     """What a hook says of the pod and of each node."""
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise _mistake(
+        raise failed(
             f"{method} returned {_answer._short(answer)}; expected a pair: a PodChange or None, and a list with a "
             "NodeChange or None per node"
         )
@@ -55,7 +55,7 @@ def _pod_change(method: str, change: Any) -> hooks_pb2.PodChange | None:
     if change is None:
         return None
     if type(change) is not PodChange:
-        raise _mistake(f"{method} returned {_answer._short(change)} for the pod; expected a PodChange or None")
+        raise failed(f"{method} returned {_answer._short(change)} for the pod; expected a PodChange or None")
     return change._message if change.parts else None
 
 
@@ -85,15 +85,9 @@ def _grouped(method: str, changes: Sequence[Any], asked: Asked) -> Iterator[tupl
             continue
         if type(change) is not NodeChange:
             short, place = _answer._short(change), _place(asked, position)
-            raise _mistake(f"{method} returned {short} for {place}; expected a NodeChange or None")
+            raise failed(f"{method} returned {short} for {place}; expected a NodeChange or None")
         positions = same.get(id(change))
         if positions is None:
             positions = same[id(change)] = equal.setdefault(change, [])
         positions.append(position)
     yield from equal.items()
-
-
-def _mistake(text: str) -> CallError:
-    """What the policy returned breaks the contract."""
-    _answer.log_rarely(text)
-    return failed(text)

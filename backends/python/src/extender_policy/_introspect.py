@@ -15,7 +15,7 @@ from ._api.v1alpha1 import introspection_pb2
 from ._backend import Backend, Prepared
 from ._errors import CallError, failed, invalid
 from ._limits import JSON_BYTES, PATH_TEXT_BYTES
-from .errors import InvalidParameter, NotFound, NotReady
+from .errors import InvalidParameter, NotFound
 from .introspection import IntrospectAsk, Shown
 
 MAX_REQUEST_BYTES = 2 << 20
@@ -24,9 +24,8 @@ MAX_REQUEST_BYTES = 2 << 20
 _CODES = {
     NotFound: StatusCode.NOT_FOUND,
     InvalidParameter: StatusCode.INVALID_ARGUMENT,
-    NotReady: StatusCode.UNAVAILABLE,
 }
-"""By what the function of a path raises. Anything else is a bug of the policy."""
+"""By what the function of a path raises."""
 
 
 async def introspect(backend: Backend, encoded: bytes) -> introspection_pb2.IntrospectResponse:
@@ -40,8 +39,7 @@ async def introspect(backend: Backend, encoded: bytes) -> introspection_pb2.Intr
             f"the request has {len(encoded)} bytes; at most {MAX_REQUEST_BYTES} are decoded",
         )
     request = _answer._decoded(introspection_pb2.IntrospectRequest, encoded)
-    prepared = _answer._policy(lambda: backend._policy_for(request.args))
-    shown = _shown(prepared, request.path)
+    shown = _shown(backend._policy_for(request.args), request.path)
     parameters = _parameters(shown, request.parameters)
     value = await _value(shown, IntrospectAsk(shown.path, parameters, dict(request.query)))
     return introspection_pb2.IntrospectResponse(json=_json(shown, value))
@@ -72,10 +70,6 @@ async def _value(shown: Shown, ask: IntrospectAsk) -> object:
     except tuple(_CODES) as error:
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         raise CallError(code, str(error)) from error
-    except (Exception, SystemExit) as error:
-        # The text of an exception may hold anything, and this answer is for people outside.
-        _answer.log_failure(f"the function of {shown.path}", error)
-        raise failed(f"the policy failed to show {shown.path}; its log says why") from error
 
 
 def _json(shown: Shown, value: object) -> bytes:
@@ -85,7 +79,6 @@ def _json(shown: Shown, value: object) -> bytes:
         encoded = text.encode(errors="replace")
     except (Exception, SystemExit) as error:
         # Also a value that another thread changes meanwhile.
-        _answer.log_failure(f"the function of {shown.path}", error)
         raise failed(f"what the policy shows at {shown.path} cannot be written as JSON; its log says why") from error
     if len(encoded) > JSON_BYTES:
         raise CallError(

@@ -16,8 +16,6 @@ from .reads import (
     TopologyKey,
     canonical,
     quoted,
-    sorted_counts,
-    sorted_topologies,
 )
 
 ENTRY = -1
@@ -89,13 +87,15 @@ class SentCount(NamedTuple):
 class Access:
     """What a policy may read of a pod or of nodes."""
 
-    __slots__ = ("annotations", "is_declared", "labels", "object", "parts", "pods", "topologies")
+    __slots__ = ("annotations", "is_declared", "labels", "object", "parts", "pods", "topologies", "usage")
 
     def __init__(self, object_name: str, declared: Declared | None) -> None:
         self.object = object_name
         self.is_declared = declared is not None
         self.parts = -1
         """A bit for each part."""
+        self.usage = False
+        """Of nodes, which `Verb.usage` declares."""
         self.labels: Places = AllPlaces(f"{object_name}_label")
         self.annotations: Places = AllPlaces(f"{object_name}_annotation")
         self.pods: dict[PodsKey, SentCount] = {}
@@ -104,9 +104,10 @@ class Access:
             self.parts = sum(1 << part for part in declared.parts)
             self.labels = Places(f"{object_name}_label", declared.labels, declared.label_prefixes)
             self.annotations = Places(f"{object_name}_annotation", declared.annotations, declared.annotation_prefixes)
-            for position, key in enumerate(sorted_counts(declared.pods)):
+            # As tuples they are in the order of the contract.
+            for position, key in enumerate(sorted(declared.pods)):
                 self.pods[key] = SentCount(key.by, declared.pods[key], position, None)
-            for position, topology in enumerate(sorted_topologies(declared.topologies)):
+            for position, topology in enumerate(sorted(declared.topologies)):
                 requests = declared.topologies[topology]
                 self.topologies[topology] = SentCount(topology.by, requests, position, topology.topology)
 
@@ -174,7 +175,6 @@ def undeclared(what: str, right: str) -> NoReturn:
 
 
 EVERYTHING_OF_PODS = Access("pod", None)
-EVERYTHING_OF_NODES = Access("node", None)
 
 
 def _count_message(sent: SentCount) -> info_pb2.PodCountReads:

@@ -13,7 +13,7 @@ from ._api.v1alpha1 import pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, invalid, missing
 from ._layout import Access
-from ._row import Content, Row, RowError, check_values, decoded
+from ._row import Row, RowContent, RowError, check_values, decoded
 from ._tables import Tables
 from .info import View
 from .node import Nodes
@@ -30,11 +30,6 @@ class Missed(Exception):
     def __init__(self, miss: policy_pb2.Miss) -> None:
         super().__init__()
         self.miss = miss
-
-
-def undecodable(error: DecodeError) -> CallError:
-    """The message is not one of the contract."""
-    return invalid(f"the message cannot be decoded: {error}")
 
 
 def required(message: Message, field: str) -> None:
@@ -139,7 +134,7 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
     try:
         for row in encoded:
             message = decoded(row, terms.rows)
-            rows.append(Row(message.name, Content(message)))
+            rows.append(Row(message.name, RowContent(message)))
     except RowError as error:
         text = f"nodes.{form}.rows[{len(rows)}]{error}"
         if text.endswith("is missing"):

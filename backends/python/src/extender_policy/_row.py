@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
-from ._api.v1alpha1 import node_pb2, pod_pb2
+from ._api.v1alpha1 import node_pb2
 from ._declaration import RowParts
+from ._labelled import Content, entries
 from .resources import NodeUsage, Resources, Taint, resources, usage
-
-EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class RowError(Exception):
     """What is wrong with a row. The text continues the path of the row."""
 
 
-class Content:
-    """Everything of a row but its name. Nodes of a table with equal contents share one.
-
-    Each attribute is decoded at its first use: `__getattr__` is called only for a slot that is still empty, so later
-    reads are those of plain attributes. Two threads may both decode; the results are equal.
-    """
+class RowContent(Content):
+    """Everything of a row but its name. Nodes of a table with equal contents share one."""
 
     __slots__ = (
         "_encoded",
-        "_message",
         "allocatable",
-        "annotation_values",
-        "annotations",
         "capacity",
         "conditions",
         "counts",
-        "label_values",
-        "labels",
         "raw_json",
         "taints",
         "unschedulable",
@@ -47,11 +36,6 @@ class Content:
 
     _encoded: bytes
     _message: node_pb2.NodeRow
-    label_values: tuple[str | None, ...]
-    """The values of declared keys; `None` for a key that the node lacks."""
-    annotation_values: tuple[str | None, ...]
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
     taints: tuple[Taint, ...]
     unschedulable: bool
     conditions: Mapping[str, str]
@@ -61,6 +45,21 @@ class Content:
     raw_json: bytes
     counts: tuple[Counts, ...]
 
+    decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
+        **Content.decoders,
+        "_message": lambda content: node_pb2.NodeRow.FromString(content._encoded),
+        "conditions": lambda content: entries(content._message.facts.conditions),
+        "taints": lambda content: tuple(
+            Taint(taint.key, taint.value, taint.effect) for taint in content._message.facts.taints
+        ),
+        "unschedulable": lambda content: content._message.facts.unschedulable,
+        "capacity": lambda content: _amounts(content._message.facts, "capacity"),
+        "allocatable": lambda content: _amounts(content._message.facts, "allocatable"),
+        "usage": lambda content: usage(content._message.usage) if content._message.HasField("usage") else None,
+        "raw_json": lambda content: content._message.raw_json,
+        "counts": lambda content: tuple(Counts(counts) for counts in content._message.pod_counts),
+    }
+
     def __init__(self, message: node_pb2.NodeRow | None = None, encoded: bytes = b"") -> None:
         """From a decoded row, or from an encoded one, which takes a third of the memory."""
         if message is None:
@@ -68,58 +67,9 @@ class Content:
         else:
             self._message = message
 
-    def __getattr__(self, name: str) -> Any:
-        decode = _DECODERS.get(name)
-        if decode is None:
-            raise AttributeError(name)
-        value = decode(self)
-        setattr(self, name, value)
-        return value
-
-
-_DECODERS: dict[str, Callable[[Content], object]] = {
-    "_message": lambda content: node_pb2.NodeRow.FromString(content._encoded),
-    "label_values": lambda content: _label_values(content._message.facts),
-    "annotation_values": lambda content: _annotation_values(content._message.facts),
-    "labels": lambda content: entries(content._message.facts.labels),
-    "annotations": lambda content: entries(content._message.facts.annotations),
-    "conditions": lambda content: entries(content._message.facts.conditions),
-    "taints": lambda content: tuple(
-        Taint(taint.key, taint.value, taint.effect) for taint in content._message.facts.taints
-    ),
-    "unschedulable": lambda content: content._message.facts.unschedulable,
-    "capacity": lambda content: _amounts(content._message.facts, "capacity"),
-    "allocatable": lambda content: _amounts(content._message.facts, "allocatable"),
-    "usage": lambda content: usage(content._message.usage) if content._message.HasField("usage") else None,
-    "raw_json": lambda content: content._message.raw_json,
-    "counts": lambda content: tuple(Counts(counts) for counts in content._message.pod_counts),
-}
-
-
-def _label_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
-    return values(facts.label_values, facts.absent_labels)
-
-
-def _annotation_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
-    return values(facts.annotation_values, facts.absent_annotations)
-
 
 def _amounts(facts: node_pb2.NodeFacts, name: str) -> Resources | None:
     return resources(getattr(facts, name)) if facts.HasField(name) else None
-
-
-def values(given: Iterable[str], absent: Iterable[int]) -> tuple[str | None, ...]:
-    """The values of declared keys, `None` for those that the object lacks."""
-    listed: list[str | None] = list(given)
-    for position in absent:
-        # A value that is there is not absent, whatever the positions say.
-        listed[position] = listed[position] or None
-    return tuple(listed)
-
-
-def entries(given: Mapping[str, str]) -> Mapping[str, str]:
-    """A map of the contract, by key."""
-    return MappingProxyType(dict(sorted(given.items()))) if given else EMPTY
 
 
 class Counts:
@@ -160,7 +110,7 @@ class Row:
 
     __slots__ = ("content", "name")
 
-    def __init__(self, name: str, content: Content) -> None:
+    def __init__(self, name: str, content: RowContent) -> None:
         self.name = name
         self.content = content
 

@@ -31,12 +31,12 @@ class ClusterNode(NamedTuple):
 
 def sent_pod(pod: pod_pb2.Pod, terms: Terms) -> pod_pb2.Pod:
     """The pod, with the declared parts alone, and without counts by topology."""
-    if terms.layout is None:
-        return pod
     sent = pod_pb2.Pod()
     sent.CopyFrom(pod)
-    if not terms.pods.parts >> PodPart.IDENTITY & 1:
+    if terms.is_pure or not terms.pods.parts >> PodPart.IDENTITY & 1:
         sent.ClearField("identity")
+    if terms.layout is None:
+        return sent
     _narrow(sent.facts, info_pb2.PodPart, terms.pods)
     return sent
 
@@ -53,10 +53,10 @@ def sent_row(node: ClusterNode, terms: Terms) -> node_pb2.NodeRow:
     """The row of a node."""
     sent = node_pb2.NodeRow()
     sent.CopyFrom(node.row)
-    if terms.layout is None:
-        return sent
     if not terms.wants_usage:
         sent.ClearField("usage")
+    if terms.layout is None:
+        return sent
     if not terms.rows.name:
         sent.ClearField("name")
     sent.pod_counts.extend(_counts(by, node) for by in terms.nodes.pods.values())

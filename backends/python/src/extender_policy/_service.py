@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -19,7 +20,7 @@ from ._declaration import (
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
 )
-from ._errors import CallError, invalid
+from ._errors import CallError, FailureLog, call_error, invalid
 from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
 from ._untyped import ReflectionRequest, ReflectionResponse, add_health
@@ -150,10 +151,30 @@ class Service:
         self.tables = Tables()
         self.tracer = tracer
         self._free = threading.BoundedSemaphore(MAX_SHOWN)
+        self._failures = FailureLog()
 
-    def answer(self, method: str, encoded: bytes) -> Coroutine[Any, Any, bytes]:
-        """The encoded answer. Raises `CallError`."""
-        return self._encoded(method, self._answer(method, encoded))
+    async def answer(
+        self, method: str, encoded: bytes, metadata: Any, is_active: Callable[[], bool] = lambda: True
+    ) -> bytes:
+        """The encoded answer, with the span of a traced call. Raises `CallError`."""
+        followed = self.tracer.follow(method, metadata or ())
+        if followed is None:
+            return await self._encoded(method, encoded)
+        with followed:
+            try:
+                answer = await self._encoded(method, encoded)
+            except CallError as error:
+                followed.ended(error.code, error.message)
+                raise
+            except asyncio.CancelledError:
+                followed.ended(StatusCode.CANCELLED)
+                raise
+            except GeneratorExit:
+                # The policy waits, which the server with threads cannot do.
+                followed.ended(StatusCode.INTERNAL)
+                raise
+            followed.ended(StatusCode.OK if is_active() else StatusCode.CANCELLED)
+            return answer
 
     async def _answer(self, method: str, encoded: bytes) -> Message:
         if method == "GetInfo":
@@ -173,10 +194,12 @@ class Service:
         finally:
             self._free.release()
 
-    async def _encoded(self, method: str, answer: Coroutine[Any, Any, Message]) -> bytes:
+    async def _encoded(self, method: str, encoded: bytes) -> bytes:
+        """An exception fails only this call: one pod that triggers a bug must not stop a cluster."""
         try:
-            return (await answer).SerializeToString()
-        except CallError:
-            raise
-        except Exception as error:
-            raise _answer.failure(method, error) from error
+            return (await self._answer(method, encoded)).SerializeToString()
+        except (Exception, SystemExit) as raised:
+            error = call_error(method, raised)
+            if error.code is StatusCode.INTERNAL:
+                self._failures.add(method, error)
+            raise error from error.__cause__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
@@ -17,7 +18,7 @@ from ._api.v1alpha1 import info_pb2
 from ._declaration import RowParts
 from ._errors import CallError, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS
-from ._row import Content, Row, RowError, decoded
+from ._row import Row, RowContent, RowError, decoded
 from .info import View
 from .reads import size
 
@@ -81,14 +82,11 @@ def _check_size(reads: info_pb2.NodeReads) -> None:
         raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {READ_KEYS}")
 
 
-class Rows:
+class Rows(NamedTuple):
     """All rows of one version. A call holds one: later changes are visible to later calls only."""
 
-    __slots__ = ("by_id", "version")
-
-    def __init__(self, version: int, by_id: dict[int, Row]) -> None:
-        self.version = version
-        self.by_id = by_id
+    version: int
+    by_id: dict[int, Row]
 
 
 class Table:
@@ -160,7 +158,7 @@ class _Stored:
     __slots__ = ("content", "key", "rows", "size")
 
     def __init__(self, key: bytes, json_size: int) -> None:
-        self.content = Content(encoded=key)
+        self.content = RowContent(encoded=key)
         self.key = key
         self.size = DECODED * (len(key) - json_size) + DECODED_JSON * json_size + CONTENT_OVERHEAD_BYTES
         self.rows = 0

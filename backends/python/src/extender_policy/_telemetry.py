@@ -162,7 +162,7 @@ def _first(variables: Mapping[str, str], names: Iterable[str]) -> str:
 
 def _resource(backend: Backend, variables: Mapping[str, str]) -> dict[str, str]:
     """The service's name and version, unless a variable sets them."""
-    known = next(backend._known(), None)
+    known = backend._known()
     given = variables.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {}
     name = known.declaration.name if known is not None else getattr(backend, "_name", "")

@@ -13,7 +13,6 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from ._limits import ARGS_BYTES
@@ -251,13 +250,8 @@ def _either(choices: Any, quote: str = '"') -> str:
 
 
 def _shown(value: Any) -> str:
-    kind = "".join(_kinds(value))
     if isinstance(value, list | dict):
-        return kind
+        return "a list" if isinstance(value, list) else "an object"
+    kind = {str: "text ", int: "number ", float: "number "}.get(type(value), "")
     text = json.dumps(value, ensure_ascii=False)
     return f"{kind}`{text if len(text) <= 64 else text[:64] + '…'}`"
-
-
-def _kinds(value: Any) -> Iterator[str]:
-    names = {str: "text ", int: "number ", float: "number ", bool: "", dict: "an object", list: "a list"}
-    yield names.get(type(value), "")

@@ -79,23 +79,10 @@ class AsyncServer:
                 await _end(context, late())
             if encoded is None:
                 await _end(context, no_message())
-            followed = service.tracer.follow(name, context.invocation_metadata() or ())
-            if followed is None:
-                try:
-                    return await service.answer(name, encoded)
-                except CallError as error:
-                    await _end(context, error)
-            with followed:
-                try:
-                    answer = await service.answer(name, encoded)
-                except CallError as error:
-                    followed.ended(error.code, error.message)
-                    await _end(context, error)
-                except asyncio.CancelledError:
-                    followed.ended(StatusCode.CANCELLED)
-                    raise
-                followed.ended(StatusCode.OK)
-                return answer
+            try:
+                return await service.answer(name, encoded, context.invocation_metadata())
+            except CallError as error:
+                await _end(context, error)
 
         return answered
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import NamedTuple, final
 
 from ._api.v1alpha1 import policy_pb2
 from ._layout import Access
@@ -52,27 +52,23 @@ class Candidate:
         return f"Candidate({self.node!r}, {list(self.victims)!r})"
 
 
-@final
-class BindAsk:
+class BindAsk(NamedTuple):
     """Which pod is to be bound to which node."""
 
-    __slots__ = ("name", "namespace", "node", "pod", "uid")
+    namespace: str
+    """metadata.namespace of the pod."""
+    name: str
+    """metadata.name of the pod."""
+    uid: str
+    """metadata.uid of the pod.
 
-    def __init__(self, namespace: str, name: str, uid: str, node: str, pod: Pod | None) -> None:
-        self.namespace = namespace
-        """metadata.namespace of the pod."""
-        self.name = name
-        """metadata.name of the pod."""
-        self.uid = uid
-        """metadata.uid of the pod.
-
-        A pod of that name with another UID must not be bound: put the UID into the Binding's metadata, and the
-        apiserver checks it.
-        """
-        self.node = node
-        """Name of the node."""
-        self.pod = pod
-        """The pod; `None` if the gateway knows only its name."""
+    A pod of that name with another UID must not be bound: put the UID into the Binding's metadata, and the apiserver
+    checks it.
+    """
+    node: str
+    """Name of the node."""
+    pod: Pod | None
+    """The pod; `None` if the gateway knows only its name."""
 
     def __repr__(self) -> str:
         return f"BindAsk({self.namespace}/{self.name}, node={self.node!r})"

@@ -92,6 +92,14 @@ class _Change(Generic[M]):
         changed._message.MergeFrom(type(self._message)(**added))
         return changed
 
+    def set_label(self: C, key: str, value: str) -> C:
+        """Adds or replaces a label."""
+        return self._with(set_labels={key: value})
+
+    def remove_label(self: C, key: str) -> C:
+        """Removes a label, if it is there."""
+        return self._with(remove_labels=[key])
+
     @property
     def parts(self) -> frozenset[ChangedPart]:
         """What it changes."""
@@ -126,14 +134,6 @@ class PodChange(_Change[hooks_pb2.PodChange]):
 
     _KIND = "POD"
     _MESSAGE = hooks_pb2.PodChange
-
-    def set_label(self, key: str, value: str) -> PodChange:
-        """Adds or replaces a label."""
-        return self._with(set_labels={key: value})
-
-    def remove_label(self, key: str) -> PodChange:
-        """Removes a label, if the pod has it."""
-        return self._with(remove_labels=[key])
 
     def set_node_selector(self, key: str, value: str) -> PodChange:
         """Adds or replaces an entry of the node selector."""
@@ -197,14 +197,6 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
     _KIND = "NODE"
     _MESSAGE = hooks_pb2.NodeChange
-
-    def set_label(self, key: str, value: str) -> NodeChange:
-        """Adds or replaces a label."""
-        return self._with(set_labels={key: value})
-
-    def remove_label(self, key: str) -> NodeChange:
-        """Removes a label, if the node has it."""
-        return self._with(remove_labels=[key])
 
     def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
         """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from ._api.v1alpha1 import info_pb2
 from .changes import ChangedPart
 from .errors import DeclarationError
 from .introspection import Show, Shown
 from .reads import PodPart, Reads
+
+C = TypeVar("C", bound="_Called")
 
 DECLARED_WITH = {
     "Filter": "Info.filters",
@@ -82,8 +84,44 @@ class Scale:
         return replace(self, is_reversed=True)
 
 
+class _Called:
+    """How a verb or a hook is called. Each method returns a changed copy."""
+
+    def _with(self: C, **changed: Any) -> C:
+        raise NotImplementedError
+
+    def view(self: C, view: View) -> C:
+        """What to send about each node. Default: `View.FACTS`."""
+        return self._with(node_view=view)
+
+    def pure(self: C) -> C:
+        """The answer for a node is a function of args, the pod's facts and that node.
+
+        It may be cached, and the pod's name and UID are not sent. By far the fastest. Not with `whole_set`,
+        `side_effects` or raw JSON; not for a policy that uses the time, or anything outside that its revision does not
+        name. A pure hook before score changes nodes alone.
+        """
+        return self._with(is_pure=True)
+
+    def usage(self: C) -> C:
+        """Requests `Node.usage` too: what the pods on each node have requested.
+
+        Needs `View.FACTS`, and a gateway that watches pods. A pure verb may use it; the answer for a node is then
+        cached until a pod is added to the node or removed from it.
+        """
+        return self._with(wants_usage=True)
+
+    def reads(self: C, reads: Reads) -> C:
+        """What the verb reads of pods and nodes: this is sent, and nothing else can be read.
+
+        Default: everything is sent but annotations, for which `Info.annotations` asks. Scores come in one round with
+        the verdicts only if both verbs read the same.
+        """
+        return self._with(declared_reads=reads._copy())
+
+
 @dataclass(frozen=True)
-class Verb:
+class Verb(_Called):
     """How a verb is called.
 
     The default suits most policies: each node on its own, with the node's facts, and again for each call.
@@ -109,34 +147,8 @@ class Verb:
         """
         return Verb(is_per_node=False)
 
-    def view(self, view: View) -> Verb:
-        """What to send about each node. Default: `View.FACTS`."""
-        return replace(self, node_view=view)
-
-    def pure(self) -> Verb:
-        """The answer for a node is a function of args, the pod's facts and that node.
-
-        It may be cached, and the pod's name and UID are not sent. By far the fastest. Not with `whole_set`,
-        `side_effects` or raw JSON; not for a policy that uses the time, or anything outside that its revision does not
-        name.
-        """
-        return replace(self, is_pure=True)
-
-    def usage(self) -> Verb:
-        """Requests `Node.usage` too: what the pods on each node have requested.
-
-        Needs `View.FACTS`, and a gateway that watches pods. A pure verb may use it; the answer for a node is then
-        cached until a pod is added to the node or removed from it.
-        """
-        return replace(self, wants_usage=True)
-
-    def reads(self, reads: Reads) -> Verb:
-        """What the verb reads of pods and nodes: this is sent, and nothing else can be read.
-
-        Default: everything is sent but annotations, for which `Info.annotations` asks. Scores come in one round with
-        the verdicts only if both verbs read the same.
-        """
-        return replace(self, declared_reads=reads._copy())
+    def _with(self, **changed: Any) -> Verb:
+        return replace(self, **changed)
 
     def side_effects(self) -> Verb:
         """A call changes something outside (a reservation, a quota).
@@ -153,7 +165,7 @@ class Verb:
         """
         reads = self.declared_reads
         if reads is None or not reads._counts_pods():
-            return replace(self, declared_reads=None)
+            return replace(self, declared_reads=None, wants_usage=True)
         everything = reads._everything()
         if not self.is_pure:
             everything.pod(PodPart.IDENTITY)
@@ -161,7 +173,7 @@ class Verb:
 
 
 @dataclass(frozen=True)
-class Hook:
+class Hook(_Called):
     """How a hook is called, and what it changes.
 
         Hook.per_node().pure().reads(reads).changes(ChangedPart.NODE_TAINTS)
@@ -195,24 +207,8 @@ class Hook:
                 raise TypeError(f"{part!r} is no ChangedPart")
         return replace(self, changed=self.changed.union(parts))
 
-    def view(self, view: View) -> Hook:
-        """What to send about each node. Default: `View.FACTS`."""
-        return replace(self, verb=self.verb.view(view))
-
-    def pure(self) -> Hook:
-        """What changes is a function of args, the pod's facts and, about a node, of that node: see `Verb.pure`.
-
-        A pure hook before score changes nodes alone.
-        """
-        return replace(self, verb=self.verb.pure())
-
-    def usage(self) -> Hook:
-        """Requests `Node.usage` too: see `Verb.usage`."""
-        return replace(self, verb=self.verb.usage())
-
-    def reads(self, reads: Reads) -> Hook:
-        """What the hook reads of pods and nodes: see `Verb.reads`."""
-        return replace(self, verb=self.verb.reads(reads))
+    def _with(self, **changed: Any) -> Hook:
+        return replace(self, verb=replace(self.verb, **changed))
 
     def _reading_everything(self) -> Hook:
         """Without a declaration of what is read."""
@@ -245,8 +241,8 @@ class Info:
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
 
-        That is code and rule files, not the operator's args. At most 64 bytes. Default: the version, which is right for
-        a policy that reads nothing else.
+        That is code, rule files and what the time decides, not the operator's args. At most 64 bytes. Default: the
+        version and a digest of the program's source files, which is right for a policy that reads nothing else.
         """
         return replace(self, declared_revision=revision)
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final, overload
 
 from ._kubernetes import model
+from ._labelled import Labelled
 from ._layout import Access
-from ._row import Row
+from ._row import Row, RowContent
 from .counts import PodCount, PodsLike, like
+from .errors import UndeclaredRead
 from .reads import NodeKey, NodePart, NodePrefix, PodsKey
 from .resources import NodeUsage, Resources, Taint
 
@@ -24,7 +26,7 @@ _ALLOCATABLE = 1 << NodePart.ALLOCATABLE
 
 
 @final
-class Node:
+class Node(Labelled[NodeKey, NodePrefix]):
     """One node. Which data it has depends on the `View` that the policy requested.
 
     With `View.NAME` there are no labels, taints or amounts. In a verb with `Verb.reads`, everything that is not
@@ -32,7 +34,9 @@ class Node:
     not change.
     """
 
-    __slots__ = ("_access", "_content", "_row")
+    __slots__ = ("_content", "_row")
+
+    _content: RowContent
 
     def __init__(self, row: Row, access: Access) -> None:
         self._row = row
@@ -45,44 +49,6 @@ class Node:
         if not self._access.parts & _NAME:
             self._access.undeclared_part(NodePart.NAME)
         return self._row.name
-
-    def get(self, key: NodeKey) -> str | None:
-        """The value of a declared label or annotation; `None` when the node does not have it."""
-        text, is_annotation = key
-        return self.annotation(text) if is_annotation else self.label(text)
-
-    def entries(self, prefix: NodePrefix) -> Mapping[str, str]:
-        """The labels or annotations with a declared prefix, by key."""
-        text, is_annotation = prefix
-        places = self._access.annotations if is_annotation else self._access.labels
-        places.check_prefix(text)
-        entries = self._content.annotations if is_annotation else self._content.labels
-        return {key: value for key, value in entries.items() if key.startswith(text)} if text else entries
-
-    def label(self, key: str) -> str | None:
-        """The value of a label; `None` when the node does not have it."""
-        place = self._access.labels[key]
-        return self._content.label_values[place] if place >= 0 else self._content.labels.get(key)
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """All labels, by key. A declaration has the prefix "" for them."""
-        self._access.labels.check_prefix("")
-        return self._content.labels
-
-    def annotation(self, key: str) -> str | None:
-        """The value of an annotation; `None` when the node does not have it.
-
-        Without `Verb.reads`, only if `Info.annotations` asks for its prefix.
-        """
-        place = self._access.annotations[key]
-        return self._content.annotation_values[place] if place >= 0 else self._content.annotations.get(key)
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """All annotations that are sent, by key. A declaration has the prefix "" for them."""
-        self._access.annotations.check_prefix("")
-        return self._content.annotations
 
     @property
     def taints(self) -> tuple[Taint, ...]:
@@ -127,9 +93,11 @@ class Node:
     def usage(self) -> NodeUsage | None:
         """What the pods on the node have requested; `None` when it is not known.
 
-        The policy asks for it with `Verb.usage`. It lags behind what kube-scheduler assumes, usually by some
+        `Verb.usage` declares it. It lags behind what kube-scheduler assumes, usually by some
         milliseconds: no basis for an exclusive allocation.
         """
+        if not self._access.usage:
+            raise UndeclaredRead("usage of the node is read and not declared; declare it with Verb.usage or Hook.usage")
         return self._content.usage
 
     def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:

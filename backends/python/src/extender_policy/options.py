@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from ._backend import Backend, Exposed
+from ._backend import Backend
 from ._tls import Tls
 from .errors import ServeError
 
@@ -63,9 +63,10 @@ class Options:
             "can bind pods with its permissions; set --tls-client-ca or a loopback --address, or "
             "--allow-unauthenticated-bind"
         )
-        if any(prepared.binds for prepared in backend._known()):
+        known = backend._known()
+        if known is not None and known.binds:
             raise ServeError(refusal)
-        return Exposed(backend, refusal)
+        return backend._exposed(refusal)
 
     def _is_local(self) -> bool:
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any, final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, final
 
 from ._api.v1alpha1 import pod_pb2
 from ._kubernetes import model
+from ._labelled import Content, Labelled, entries
 from ._layout import Access, SentCount
-from ._row import entries, values
 from .counts import PodCount, PodsLike, like
 from .node import Node
 from .reads import PodKey, PodPart, PodPrefix, PodsBy, TopologyKey
@@ -27,94 +26,86 @@ from .resources import (
 )
 
 
-class _Facts:
-    """The values of a pod, each decoded at its first use."""
+class _PodContent(Content):
+    """The values of a pod."""
+
+    __slots__ = (
+        "attributes",
+        "domains",
+        "node_affinity",
+        "node_selector",
+        "nonzero_requests",
+        "owner",
+        "requests",
+        "tolerations",
+        "unlisted",
+        "volumes",
+    )
+
+    node_selector: Mapping[str, str]
+    owner: OwnerReference | None
+    requests: Resources
+    nonzero_requests: NonZero
+    tolerations: tuple[Toleration, ...]
+    node_affinity: NodeAffinity | None
+    volumes: tuple[Volume, ...]
+    domains: tuple[Mapping[str, pod_pb2.DomainCount], ...]
+    unlisted: tuple[int, ...]
+    """For each list of domains, the most pods in one that is not listed: those with the fewest are left out."""
+
+    decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
+        **Content.decoders,
+        "node_selector": lambda content: entries(content._message.facts.node_selector),
+        "owner": lambda content: _owner(content._message.facts),
+        "requests": lambda content: resources(content._message.facts.requests),
+        "nonzero_requests": lambda content: nonzero(content._message.facts.nonzero_requests),
+        "tolerations": lambda content: tuple(map(_toleration, content._message.facts.tolerations)),
+        "node_affinity": lambda content: (
+            node_affinity(content._message.facts.node_affinity)
+            if content._message.facts.HasField("node_affinity")
+            else None
+        ),
+        "volumes": lambda content: tuple(
+            Volume(volume.name, volume.claim) for volume in content._message.facts.volumes
+        ),
+        "domains": lambda content: tuple(
+            {domain.value: domain for domain in counts.domains} for counts in content._message.topology_counts
+        ),
+        "unlisted": lambda content: tuple(map(_unlisted, content._message.topology_counts)),
+    }
 
     def __init__(self, message: pod_pb2.Pod) -> None:
-        self.message = message
-        self.facts = message.facts
+        self._message = message
         self.attributes: dict[PodsBy, tuple[str, str] | None] = {}
 
-    @cached_property
-    def label_values(self) -> tuple[str | None, ...]:
-        return values(self.facts.label_values, self.facts.absent_labels)
 
-    @cached_property
-    def annotation_values(self) -> tuple[str | None, ...]:
-        return values(self.facts.annotation_values, self.facts.absent_annotations)
+def _owner(facts: pod_pb2.PodFacts) -> OwnerReference | None:
+    owner = facts.owner
+    return OwnerReference(owner.api_version, owner.kind, owner.name, owner.uid) if facts.HasField("owner") else None
 
-    @cached_property
-    def labels(self) -> Mapping[str, str]:
-        return entries(self.facts.labels)
 
-    @cached_property
-    def annotations(self) -> Mapping[str, str]:
-        return entries(self.facts.annotations)
+def _toleration(given: pod_pb2.Toleration) -> Toleration:
+    seconds = given.toleration_seconds if given.HasField("toleration_seconds") else None
+    return Toleration(given.key, given.operator, given.value, given.effect, seconds)
 
-    @cached_property
-    def node_selector(self) -> Mapping[str, str]:
-        return entries(self.facts.node_selector)
 
-    @cached_property
-    def owner(self) -> OwnerReference | None:
-        if not self.facts.HasField("owner"):
-            return None
-        owner = self.facts.owner
-        return OwnerReference(owner.api_version, owner.kind, owner.name, owner.uid)
-
-    @cached_property
-    def requests(self) -> Resources:
-        return resources(self.facts.requests)
-
-    @cached_property
-    def nonzero_requests(self) -> NonZero:
-        return nonzero(self.facts.nonzero_requests)
-
-    @cached_property
-    def tolerations(self) -> tuple[Toleration, ...]:
-        return tuple(
-            Toleration(
-                toleration.key,
-                toleration.operator,
-                toleration.value,
-                toleration.effect,
-                toleration.toleration_seconds if toleration.HasField("toleration_seconds") else None,
-            )
-            for toleration in self.facts.tolerations
-        )
-
-    @cached_property
-    def node_affinity(self) -> NodeAffinity | None:
-        return node_affinity(self.facts.node_affinity) if self.facts.HasField("node_affinity") else None
-
-    @cached_property
-    def volumes(self) -> tuple[Volume, ...]:
-        return tuple(Volume(volume.name, volume.claim) for volume in self.facts.volumes)
-
-    @cached_property
-    def domains(self) -> tuple[Mapping[str, pod_pb2.DomainCount], ...]:
-        return tuple({domain.value: domain for domain in counts.domains} for counts in self.message.topology_counts)
-
-    @cached_property
-    def unlisted(self) -> tuple[int, ...]:
-        """For each list of domains, the most pods in one that is not listed: those with the fewest are left out."""
-        return tuple(
-            min([counts.omitted_pods, *(domain.pods for domain in counts.domains)]) if counts.omitted_pods else 0
-            for counts in self.message.topology_counts
-        )
+def _unlisted(counts: pod_pb2.TopologyCounts) -> int:
+    return min([counts.omitted_pods, *(domain.pods for domain in counts.domains)]) if counts.omitted_pods else 0
 
 
 @final
-class Pod:
+class Pod(Labelled[PodKey, PodPrefix]):
     """The pod to be placed, or one that would be evicted.
 
     In a verb with `Verb.reads`, everything that is not declared raises `UndeclaredRead`.
     """
 
-    __slots__ = ("_access", "_facts", "snapshot")
+    __slots__ = ("_content", "snapshot")
+
+    _content: _PodContent
 
     def __init__(self, message: pod_pb2.Pod, access: Access, snapshot: int = 0) -> None:
-        self._facts = _Facts(message)
+        self._content = _PodContent(message)
         self._access = access
         self.snapshot = snapshot
         """A number for the state of the nodes that this call is about, with their usage and counts of pods.
@@ -125,85 +116,47 @@ class Pod:
         and score.
         """
 
-    def get(self, key: PodKey) -> str | None:
-        """The value of a declared label or annotation; `None` when the pod does not have it."""
-        text, is_annotation = key
-        return self.annotation(text) if is_annotation else self.label(text)
-
-    def entries(self, prefix: PodPrefix) -> Mapping[str, str]:
-        """The labels or annotations with a declared prefix, by key."""
-        text, is_annotation = prefix
-        places = self._access.annotations if is_annotation else self._access.labels
-        places.check_prefix(text)
-        found = self._facts.annotations if is_annotation else self._facts.labels
-        return {key: value for key, value in found.items() if key.startswith(text)} if text else found
-
     @property
     def name(self) -> str | None:
         """metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it."""
         self._part(PodPart.IDENTITY)
-        return self._facts.message.identity.name or None
+        return self._content._message.identity.name or None
 
     @property
     def uid(self) -> str | None:
         """metadata.uid; `None` under the same conditions as `name`."""
         self._part(PodPart.IDENTITY)
-        return self._facts.message.identity.uid or None
+        return self._content._message.identity.uid or None
 
     @property
     def namespace(self) -> str:
         """metadata.namespace."""
         self._part(PodPart.NAMESPACE)
-        return self._facts.facts.namespace
-
-    def label(self, key: str) -> str | None:
-        """The value of a label; `None` when the pod does not have it."""
-        place = self._access.labels[key]
-        return self._facts.label_values[place] if place >= 0 else self._facts.labels.get(key)
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """All labels, by key. A declaration has the prefix "" for them."""
-        self._access.labels.check_prefix("")
-        return self._facts.labels
-
-    def annotation(self, key: str) -> str | None:
-        """The value of an annotation; `None` when the pod does not have it.
-
-        Without `Verb.reads`, only if `Info.annotations` asks for its prefix.
-        """
-        place = self._access.annotations[key]
-        return self._facts.annotation_values[place] if place >= 0 else self._facts.annotations.get(key)
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """All annotations that are sent, by key. A declaration has the prefix "" for them."""
-        self._access.annotations.check_prefix("")
-        return self._facts.annotations
+        return self._content._message.facts.namespace
 
     @property
     def owner(self) -> OwnerReference | None:
         """The owner that is the controller, such as a ReplicaSet; `None` for a pod without one."""
         self._part(PodPart.OWNER)
-        return self._facts.owner
+        return self._content.owner
 
     @property
     def priority(self) -> int:
         """spec.priority; 0 if not set, as in kube-scheduler."""
         self._part(PodPart.PRIORITY)
-        return self._facts.facts.priority
+        return self._content._message.facts.priority
 
     @property
     def priority_class(self) -> str | None:
         """spec.priorityClassName; `None` if not set."""
         self._part(PodPart.PRIORITY_CLASS)
-        return self._facts.facts.priority_class_name or None
+        return self._content._message.facts.priority_class_name or None
 
     @property
     def requests(self) -> Resources:
         """What the pod needs from a node, as kube-scheduler counts it, in its units."""
         self._part(PodPart.REQUESTS)
-        return self._facts.requests
+        return self._content.requests
 
     @property
     def nonzero_requests(self) -> NonZero:
@@ -212,13 +165,13 @@ class Pod:
         These are `requests`, but a container that requests none counts with 100 thousandths of a CPU, and 200 MiB.
         """
         self._part(PodPart.NONZERO_REQUESTS)
-        return self._facts.nonzero_requests
+        return self._content.nonzero_requests
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
         """spec.tolerations, in order."""
         self._part(PodPart.TOLERATIONS)
-        return self._facts.tolerations
+        return self._content.tolerations
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether one of the pod's tolerations tolerates the taint. Mirrors `ToleratesTaint` of k8s.io/api/core/v1."""
@@ -228,19 +181,19 @@ class Pod:
     def node_selector(self) -> Mapping[str, str]:
         """spec.nodeSelector, by key."""
         self._part(PodPart.NODE_SELECTOR)
-        return self._facts.node_selector
+        return self._content.node_selector
 
     @property
     def node_affinity(self) -> NodeAffinity | None:
         """spec.affinity.nodeAffinity, as written in the pod; `None` if the pod has none."""
         self._part(PodPart.NODE_AFFINITY)
-        return self._facts.node_affinity
+        return self._content.node_affinity
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         """spec.volumes, in order, without the service account's volume."""
         self._part(PodPart.VOLUMES)
-        return self._facts.volumes
+        return self._content.volumes
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -251,14 +204,14 @@ class Pod:
         """
         self._part(PodPart.VOLUMES)
         self._part(PodPart.IDENTITY)
-        named = (volume.claim for volume in self._facts.volumes if volume.claim)
-        return (*named, *self._facts.message.identity.claims)
+        named = (volume.claim for volume in self._content.volumes if volume.claim)
+        return (*named, *self._content._message.identity.claims)
 
     @property
     def scheduler_name(self) -> str | None:
         """spec.schedulerName; `None` if not set."""
         self._part(PodPart.SCHEDULER_NAME)
-        return self._facts.facts.scheduler_name or None
+        return self._content._message.facts.scheduler_name or None
 
     def pods_like(self, key: TopologyKey) -> Domains | None:
         """The pods in the cluster that are like this one, added up by topology, as the key declares.
@@ -272,14 +225,14 @@ class Pod:
         by = self._access.topology(key)
         attribute = self._attribute(key.by)
         # A victim has no counts, and verbs with victims declare none.
-        if attribute is None or by.position >= len(self._facts.domains):
+        if attribute is None or by.position >= len(self._content.domains):
             return None
-        return Domains(by, attribute, self._facts)
+        return Domains(by, attribute, self._content)
 
     @property
     def raw_json(self) -> bytes | None:
         """The object's JSON, unchanged; `None` unless `Info.raw_pod` asks for it."""
-        return self._facts.message.raw_json or None
+        return self._content._message.raw_json or None
 
     def kubernetes(self) -> Any:
         """The object as `V1Pod` of the package kubernetes, decoded with each call.
@@ -294,7 +247,7 @@ class Pod:
 
     def _attribute(self, by: PodsBy) -> tuple[str, str] | None:
         """What the pod has of an attribute by which pods are counted, if it has it."""
-        attributes = self._facts.attributes
+        attributes = self._content.attributes
         if by not in attributes:
             attributes[by] = self._find_attribute(by)
         return attributes[by]
@@ -313,8 +266,8 @@ class Pod:
         return ("", value) if value else None
 
     def __repr__(self) -> str:
-        facts = self._facts.facts
-        return f"Pod({facts.namespace + '/' if facts.namespace else ''}{self._facts.message.identity.name})"
+        facts = self._content._message.facts
+        return f"Pod({facts.namespace + '/' if facts.namespace else ''}{self._content._message.identity.name})"
 
 
 @final
@@ -326,13 +279,13 @@ class Domains:
 
     __slots__ = ("_attribute", "_by", "_domains", "_topology", "_unlisted", "omitted_pods")
 
-    def __init__(self, by: SentCount, attribute: tuple[str, str], facts: _Facts) -> None:
+    def __init__(self, by: SentCount, attribute: tuple[str, str], content: _PodContent) -> None:
         self._by = by
         self._topology = by.topology
         self._attribute = attribute
-        self._domains = facts.domains[by.position]
-        self._unlisted = facts.unlisted[by.position]
-        self.omitted_pods = facts.message.topology_counts[by.position].omitted_pods
+        self._domains = content.domains[by.position]
+        self._unlisted = content.unlisted[by.position]
+        self.omitted_pods = content._message.topology_counts[by.position].omitted_pods
         """How many pods are in domains that are left out.
 
         The gateway sends at most 4,096 domains, those with the most pods: usually 0.

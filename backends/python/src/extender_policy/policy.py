@@ -129,6 +129,16 @@ class Policy(ABC):
         the operator chose decides.
         """
 
+    def current(self) -> Policy:
+        """The policy that answers from now on: this one, or a newer one that took its place.
 
-METHODS = tuple(name for name in vars(Policy) if not name.startswith("_") and name not in ("info", "ready"))
+        For a policy that is made from something that changes, such as a file or the time of day. Called before each
+        handshake and each call, from several threads at once, so it must be cheap. The newer one has another
+        `Info.revision`, with which the gateway drops the answers that it has cached: so a verb that depends on such a
+        thing may still be pure. If it declares other reads, this one still answers the calls that were made for it.
+        """
+        return self
+
+
+METHODS = tuple(name for name in vars(Policy) if not name.startswith("_") and name not in ("info", "ready", "current"))
 """Those that may be coroutine functions."""

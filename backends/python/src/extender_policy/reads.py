@@ -351,16 +351,6 @@ def _checked(kind: type[P], part: object) -> P:
     return part
 
 
-def sorted_counts(pods: dict[PodsKey, bool]) -> list[PodsKey]:
-    """In the order of the contract."""
-    return sorted(pods, key=lambda key: (key.by.number, key.by.key))
-
-
-def sorted_topologies(topologies: dict[TopologyKey, bool]) -> list[TopologyKey]:
-    """In the order of the contract."""
-    return sorted(topologies, key=lambda key: (key.by.number, key.by.key, key.topology))
-
-
 def canonical(prefixes: set[str]) -> tuple[str, ...]:
     """Ascending, without those that begin with another one. Texts compare like their bytes in UTF-8."""
     minimal: list[str] = []

@@ -46,8 +46,7 @@ class Server:
         """Binds the address. Raises `DeclarationError` and `ServeError`."""
         self._options = options or Options()
         backend = self._options.permitted(backend_of(backend))
-        for prepared in backend._known():
-            check_threads(prepared)
+        check_threads(backend._known())
         credentials = self._options.credentials()
         self._service = Service(backend, Tracer.start(backend))
         self._streams: set[Any] = set()
@@ -98,20 +97,10 @@ class Server:
             if not context.is_active():
                 # The caller gave up while the call waited for a thread.
                 _end(context, CallError(StatusCode.CANCELLED, "the caller gave up"))
-            followed = service.tracer.follow(name, context.invocation_metadata() or ())
-            if followed is None:
-                try:
-                    return finished(service.answer(name, encoded))
-                except CallError as error:
-                    _end(context, error)
-            with followed:
-                try:
-                    answer = finished(service.answer(name, encoded))
-                except CallError as error:
-                    followed.ended(error.code, error.message)
-                    _end(context, error)
-                followed.ended(StatusCode.OK if context.is_active() else StatusCode.CANCELLED)
-                return answer
+            try:
+                return finished(service.answer(name, encoded, context.invocation_metadata(), context.is_active))
+            except CallError as error:
+                _end(context, error)
 
         return answered
 
@@ -142,9 +131,9 @@ def _filled(filling: Filling, messages: Iterator[bytes], context: grpc.ServicerC
         _end(context, error)
 
 
-def check_threads(prepared: Prepared) -> None:
+def check_threads(prepared: Prepared | None) -> None:
     """A thread cannot wait for a coroutine."""
-    if prepared.coroutines:
+    if prepared is not None and prepared.coroutines:
         names = ", ".join(sorted(prepared.coroutines))
         raise DeclarationError(
             [f"{names}: coroutine functions, which the server with threads cannot await; use run_async or serve_async"]

@@ -9,6 +9,10 @@
 A verb with `Verb.reads` gets what the gateway would send for its declaration, so a test fails if the policy reads
 anything else. `everything` is the same policy with nothing left out: if both give the same answers about random pods
 and nodes, the declaration is complete. Methods may be coroutine functions.
+
+An answer that the contract forbids raises `AssertionError`: a score outside of the scale, and a reason that is empty,
+counts or has control characters. A pure verb is asked twice, the second time with the nodes in another order, and must
+answer alike about each.
 """
 
 from __future__ import annotations
@@ -16,16 +20,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
 from . import _answer, _introspect, _sent, _verbs
 from ._api.v1alpha1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
-from ._backend import Backend, Prepared, WithArgs, backend_of
-from ._declaration import Terms
-from ._errors import CallError
+from ._backend import Backend, Prepared, Versions, backend_of
+from ._contract import by_position, check_pure, check_reasons, check_scores
+from ._declaration import VERBS, Terms
+from ._errors import call_error
 from ._messages import node_affinity_message, nonzero_message, resources_message
 from ._tables import Tables
 from .changes import NodeChange, PodChange
@@ -34,30 +39,61 @@ from .resources import NodeAffinity, NodeUsage, NonZero, Toleration, given_toler
 from .verdict import Bind
 
 T = TypeVar("T")
+M = TypeVar("M", node_pb2.NodeRow, pod_pb2.Pod)
+B = TypeVar("B", bound="_Built[Any]")
 
 
 class NoAnswer(Exception):
     """Why a policy gave no answer: the text that the gateway would log. The policy's own exception is its cause."""
 
 
-class TestNode:
-    """A node to test a policy with. Each method returns a changed copy."""
+class _Built(Generic[M]):
+    """An object to test a policy with. Each method returns a changed copy."""
 
     __test__ = False
+    _message: M
 
-    def __init__(self, name: str) -> None:
-        """A node without labels."""
-        self.name = name
-        self._row = node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts())
-        self._running: tuple[_sent.Running, ...] = ()
+    def __init__(self, message: M) -> None:
+        self._message = message
 
-    def label(self, key: str, value: str) -> TestNode:
+    def label(self: B, key: str, value: str) -> B:
         """With a label."""
         return self._facts(labels={key: value})
 
-    def annotation(self, key: str, value: str) -> TestNode:
+    def annotation(self: B, key: str, value: str) -> B:
         """With an annotation. The gateway sends only those that are declared."""
         return self._facts(annotations={key: value})
+
+    def raw_json(self: B, json: bytes) -> B:
+        """With the object's JSON."""
+        changed = self._copy()
+        changed._message.raw_json = json
+        return changed
+
+    def _facts(self: B, **given: Any) -> B:
+        """Adds entries of lists and maps, and replaces all else."""
+        changed = self._copy()
+        facts = changed._message.facts
+        for name, value in given.items():
+            if not isinstance(value, list | dict):
+                facts.ClearField(name)
+        facts.MergeFrom(type(facts)(**given))
+        return changed
+
+    def _copy(self: B) -> B:
+        changed = copy.copy(self)
+        changed._message = copy.deepcopy(self._message)
+        return changed
+
+
+class TestNode(_Built[node_pb2.NodeRow]):
+    """A node to test a policy with. Each method returns a changed copy."""
+
+    def __init__(self, name: str) -> None:
+        """A node without labels."""
+        super().__init__(node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts()))
+        self.name = name
+        self._running: tuple[_sent.Running, ...] = ()
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> TestNode:
         """With a taint, whose effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
@@ -85,14 +121,8 @@ class TestNode:
     def usage(self, usage: NodeUsage) -> TestNode:
         """With the requests of the pods on it; without, the usage is unknown."""
         changed = self._copy()
-        changed._row.usage.requested.CopyFrom(resources_message(usage.requested))
-        changed._row.usage.nonzero.CopyFrom(nonzero_message(usage.nonzero))
-        return changed
-
-    def raw_json(self, json: bytes) -> TestNode:
-        """With the object's JSON."""
-        changed = self._copy()
-        changed._row.raw_json = json
+        changed._message.usage.requested.CopyFrom(resources_message(usage.requested))
+        changed._message.usage.nonzero.CopyFrom(nonzero_message(usage.nonzero))
         return changed
 
     def running(self, pod: TestPod, pods: int = 1) -> TestNode:
@@ -101,54 +131,34 @@ class TestNode:
         A verb that counts pods gets the counts that the gateway would send for a cluster of the nodes of the call; the
         usage stays as it is.
         """
-        return self._with(_sent.Running(pod._pod, pods, 0))
+        return self._with(_sent.Running(pod._message, pods, 0))
 
     def terminating(self, pod: TestPod, pods: int = 1) -> TestNode:
         """The same with pods that are being deleted."""
-        return self._with(_sent.Running(pod._pod, pods, pods))
+        return self._with(_sent.Running(pod._message, pods, pods))
 
     def _with(self, running: _sent.Running) -> TestNode:
         changed = self._copy()
         changed._running = (*self._running, running)
         return changed
 
-    def _facts(self, **given: Any) -> TestNode:
-        changed = self._copy()
-        _add_facts(changed._row.facts, given)
-        return changed
-
-    def _copy(self) -> TestNode:
-        changed = copy.copy(self)
-        changed._row = copy.deepcopy(self._row)
-        return changed
-
     def _in_cluster(self) -> _sent.ClusterNode:
-        return _sent.ClusterNode(self._row, self._running)
+        return _sent.ClusterNode(self._message, self._running)
 
 
-class TestPod:
+class TestPod(_Built[pod_pb2.Pod]):
     """A pod to test a policy with. Each method returns a changed copy."""
-
-    __test__ = False
 
     def __init__(self, namespace: str) -> None:
         """A pod without labels, and without a name."""
-        self._pod = pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace))
+        super().__init__(pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace)))
         self._snapshot = 0
 
     def identity(self, name: str, uid: str, claims: Sequence[str] = ()) -> TestPod:
         """With a name, a UID, and claims whose names are derived from its name."""
         changed = self._copy()
-        changed._pod.identity.CopyFrom(pod_pb2.PodIdentity(name=name, uid=uid, claims=claims))
+        changed._message.identity.CopyFrom(pod_pb2.PodIdentity(name=name, uid=uid, claims=claims))
         return changed
-
-    def label(self, key: str, value: str) -> TestPod:
-        """With a label."""
-        return self._facts(labels={key: value})
-
-    def annotation(self, key: str, value: str) -> TestPod:
-        """With an annotation. The gateway sends only those that are declared."""
-        return self._facts(annotations={key: value})
 
     def toleration(self, toleration: Toleration | None = None, **fields: Any) -> TestPod:
         """With a toleration, or with one of these fields."""
@@ -192,35 +202,11 @@ class TestPod:
         """With this spec.schedulerName."""
         return self._facts(scheduler_name=name)
 
-    def raw_json(self, json: bytes) -> TestPod:
-        """With the object's JSON."""
-        changed = self._copy()
-        changed._pod.raw_json = json
-        return changed
-
     def snapshot(self, number: int) -> TestPod:
         """In calls about the state with this number."""
         changed = self._copy()
         changed._snapshot = number
         return changed
-
-    def _facts(self, **given: Any) -> TestPod:
-        changed = self._copy()
-        _add_facts(changed._pod.facts, given)
-        return changed
-
-    def _copy(self) -> TestPod:
-        changed = copy.copy(self)
-        changed._pod = copy.deepcopy(self._pod)
-        return changed
-
-
-def _add_facts(facts: Message, given: Mapping[str, Any]) -> None:
-    """Adds entries of lists and maps, and replaces all else."""
-    for name, value in given.items():
-        if not isinstance(value, list | dict):
-            facts.ClearField(name)
-    facts.MergeFrom(type(facts)(**given))
 
 
 class TestCandidate:
@@ -249,13 +235,13 @@ class TestCandidate:
     def _sent(self, terms: Terms) -> policy_pb2.Candidate:
         message = policy_pb2.Candidate(pdb_violations=self._pdb_violations, placeholder=not self._victims)
         for uid, pod in self._victims:
-            message.victims.add(uid=uid, pod=None if pod is None else _sent.sent_pod(pod._pod, terms))
+            message.victims.add(uid=uid, pod=None if pod is None else _sent.sent_pod(pod._message, terms))
         return message
 
 
 def info(backend: Backend | Policy) -> info_pb2.GetInfoResponse:
     """The policy's answer to the handshake."""
-    return _said(lambda: _answer.info(backend_of(backend), b""))
+    return _prepared(backend_of(backend)).declaration.response
 
 
 def with_args(backend: Backend, args: str) -> Backend:
@@ -263,7 +249,7 @@ def with_args(backend: Backend, args: str) -> Backend:
 
     Raises `NoAnswer` with the text that the gateway would log, when the policy does not accept the args.
     """
-    return WithArgs(_said(lambda: _answer._policy(lambda: backend._policy_for(args.encode()))))
+    return Backend._of(_said("GetInfo", lambda: backend._versions(args.encode())))
 
 
 def everything(policy: Policy) -> Backend:
@@ -271,7 +257,7 @@ def everything(policy: Policy) -> Backend:
 
     It is sent pods and nodes as they are, and may read all of them.
     """
-    return WithArgs(Prepared(policy, policy.info()._reading_everything()))
+    return Backend._of(Versions(policy, lambda policy: policy.info()._reading_everything()))
 
 
 def filter(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, str]]:  # noqa: A001
@@ -293,12 +279,10 @@ class Rejected(NamedTuple):
 def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, Rejected]]:
     """The rejected nodes in the order given, each with all that is said of it."""
     response = _asked(backend, policy_pb2.FilterRequest, pod, nodes)
-    found = {
-        position: Rejected(rejection.reason, rejection.rule, rejection.preemption_may_help)
-        for rejection in response.rejections
-        for position in rejection.positions
-    }
-    return [(node.name, found[position]) for position, node in enumerate(nodes) if position in found]
+    return [
+        (nodes[position].name, Rejected(rejection.reason, rejection.rule, rejection.preemption_may_help))
+        for position, rejection in sorted(by_position(response).items())
+    ]
 
 
 def score(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[int]:
@@ -310,7 +294,7 @@ def preempt(
     backend: Backend | Policy, pod: TestPod, candidates: Sequence[TestCandidate]
 ) -> list[tuple[str, list[str]]]:
     """The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there."""
-    terms = _terms(backend_of(backend), "Preempt")
+    terms = _prepared(backend_of(backend)).declaration.terms.get("Preempt")
     given = [candidate._sent(terms) for candidate in candidates] if terms is not None else []
     nodes = [candidate._node for candidate in candidates]
     response = _asked(backend, policy_pb2.PreemptRequest, pod, nodes, candidates=given)
@@ -328,16 +312,16 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
     """
     source = backend_of(backend)
     call, sent, _ = _question(source, "Bind", pod, [])
-    identity = pod._pod.identity
+    identity = pod._message.identity
     request = policy_pb2.BindRequest(
         call=call,
-        namespace=pod._pod.facts.namespace,
+        namespace=pod._message.facts.namespace,
         name=identity.name or "pod",
         uid=identity.uid or "uid",
         node=node,
         pod=sent,
     )
-    response = _run(_answer.bind_pod(source, request.SerializeToString()))
+    response = _run("Bind", _answer.bind_pod(source, request.SerializeToString()))
     if response.outcome == policy_pb2.BIND_OUTCOME_BOUND:
         return Bind.BOUND
     is_declined = response.outcome == policy_pb2.BIND_OUTCOME_DECLINED
@@ -345,46 +329,33 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
 
 
 def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:
-    """What changes about the pod; `None` if nothing does.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
+    """What changes about the pod; `None` if nothing does."""
     return _changed_pod(_asked(backend, hooks_pb2.BeforeFilterRequest, pod, []))
 
 
 def before_filter_nodes(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> list[tuple[str, NodeChange]]:
-    """The nodes that change in the order given, each with its change.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
-    return _changed(_asked(backend, hooks_pb2.BeforeFilterNodesRequest, pod, nodes).nodes, nodes)
+    """The nodes that change in the order given, each with its change."""
+    return _changed(_asked(backend, hooks_pb2.BeforeFilterNodesRequest, pod, nodes), nodes)
 
 
 def before_score(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> tuple[PodChange | None, list[tuple[str, NodeChange]]]:
-    """What changes about the pod, and the nodes that change in the order given, each with its change.
-
-    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
-    """
+    """What changes about the pod, and the nodes that change in the order given, each with its change."""
     response = _asked(backend, hooks_pb2.BeforeScoreRequest, pod, nodes)
-    return _changed_pod(response), _changed(response.nodes, nodes)
+    return _changed_pod(response), _changed(response, nodes)
 
 
 def _changed_pod(response: hooks_pb2.BeforeFilterResponse | hooks_pb2.BeforeScoreResponse) -> PodChange | None:
     return PodChange._of(response.pod) if response.HasField("pod") else None
 
 
-def _changed(changes: Iterable[hooks_pb2.NodeChange], nodes: Sequence[TestNode]) -> list[tuple[str, NodeChange]]:
+def _changed(response: Message, nodes: Sequence[TestNode]) -> list[tuple[str, NodeChange]]:
     """The changes by node, as the policy returned them."""
-    found = {}
-    for message in changes:
-        change = NodeChange._of(message)
-        change._message.ClearField("positions")
-        found.update(dict.fromkeys(message.positions, change))
-    return [(node.name, found[position]) for position, node in enumerate(nodes) if position in found]
+    changes = sorted(by_position(response).items())
+    return [(nodes[position].name, NodeChange._of(message)) for position, message in changes if position >= 0]
 
 
 def introspect(
@@ -398,53 +369,75 @@ def introspect(
     Raises `NoAnswer` as the gateway would get it: the path is not declared, there is no such object, a parameter lacks.
     """
     request = introspection_pb2.IntrospectRequest(backend="test", path=path, parameters=parameters, query=query)
-    return json.loads(_run(_introspect.introspect(backend_of(backend), request.SerializeToString())).json)
+    answer = _introspect.introspect(backend_of(backend), request.SerializeToString())
+    return json.loads(_run("Introspect", answer).json)
 
 
 def _question(
     backend: Backend, verb: str, pod: TestPod, nodes: Sequence[TestNode]
 ) -> tuple[policy_pb2.Call, pod_pb2.Pod, node_pb2.Nodes]:
     """The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb."""
-    terms = _terms(backend, verb)
+    terms = _prepared(backend).declaration.terms.get(verb)
     call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
     call.snapshot = pod._snapshot
     cluster = [node._in_cluster() for node in nodes]
     if terms is None:
         # A verb that is not declared is not answered, whatever it is sent.
-        return call, pod._pod, node_pb2.Nodes()
+        return call, pod._message, node_pb2.Nodes()
     call.reads = terms.reads_id
     rows = node_pb2.NodeRows(rows=[_sent.sent_row(node, terms) for node in cluster])
-    return call, _sent.placed_pod(pod._pod, terms, cluster), node_pb2.Nodes(count=len(nodes), rows=rows)
+    return call, _sent.placed_pod(pod._message, terms, cluster), node_pb2.Nodes(count=len(nodes), rows=rows)
 
 
 def _asked(
     backend: Backend | Policy, request: type[Message], pod: TestPod, nodes: Sequence[TestNode], **more: Any
 ) -> Any:
-    """The response to a verb or a hook with this request."""
+    """The response to a verb or a hook with this request, if the contract allows it."""
     source = backend_of(backend)
+    verb = request.__name__.removesuffix("Request")
+    response = _answered(source, request, pod, nodes, more)
+    declaration = _prepared(source).declaration
+    names = [node.name for node in nodes]
+    if verb == "Score":
+        declared = next(info for info in declaration.response.verbs if info.verb == VERBS[verb])
+        check_scores(declared, response.scores.values, names)
+    elif verb == "Filter":
+        check_reasons(by_position(response), names)
+    if declaration.terms[verb].is_pure and not more:
+        again = _answered(source, request, pod, nodes[::-1], more)
+        last = len(nodes) - 1
+        moved = {at if at < 0 else last - at: answer for at, answer in by_position(again).items()}
+        # What the time decides may have changed meanwhile.
+        if again.result.revision == response.result.revision:
+            check_pure(verb[0].lower() + verb[1:], by_position(response), moved, names)
+    return response
+
+
+def _answered(
+    source: Backend, request: type[Message], pod: TestPod, nodes: Sequence[TestNode], more: Mapping[str, Any]
+) -> Any:
     verb = request.__name__.removesuffix("Request")
     call, sent, message = _question(source, verb, pod, nodes)
     fields = {"call": call, "pod": sent, **more}
     if "nodes" in request.DESCRIPTOR.fields_by_name:
         fields["nodes"] = message
     names = [node.name for node in nodes]
-    return _run(_verbs.answer(verb, source, Tables(), request(**fields).SerializeToString(), names))
+    return _run(verb, _verbs.answer(verb, source, Tables(), request(**fields).SerializeToString(), names))
 
 
-def _terms(backend: Backend, verb: str) -> Terms | None:
-    prepared: Prepared = _said(lambda: _answer._policy(lambda: backend._policy_for(b"")))
-    return prepared.declaration.terms.get(verb)
+def _prepared(backend: Backend) -> Prepared:
+    return _said("GetInfo", lambda: backend._policy_for(b""))
 
 
-def _run(answer: Coroutine[Any, Any, T]) -> T:
-    return _said(lambda: asyncio.run(answer))
+def _run(verb: str, answer: Coroutine[Any, Any, T]) -> T:
+    return _said(verb, lambda: asyncio.run(answer))
 
 
-def _said(answer: Callable[[], T]) -> T:
+def _said(verb: str, answer: Callable[[], T]) -> T:
     try:
         return answer()
-    except CallError as error:
-        raise NoAnswer(error.detail) from (error.__cause__ or error)
+    except (Exception, SystemExit) as error:
+        raise NoAnswer(call_error(verb, error).detail) from (error.__cause__ or error)
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -11,18 +12,16 @@ if TYPE_CHECKING:
 
 
 @final
+@dataclass(frozen=True, repr=False, slots=True)
 class Verdict:
     """May the pod run on the node? Made by `Verdict.accept` and `Verdict.reject`."""
 
-    __slots__ = ("preemption_may_help", "reason", "rule")
-
-    def __init__(self, reason: str | None, rule: str, preemption_may_help: bool) -> None:
-        self.reason = reason
-        """Why the node is rejected, for people; `None` if it is accepted."""
-        self.rule = rule
-        """The policy's rule that rejects; empty if it has no name."""
-        self.preemption_may_help = preemption_may_help
-        """Whether evicting pods from the node could change the verdict."""
+    reason: str | None
+    """Why the node is rejected, for people; `None` if it is accepted."""
+    rule: str
+    """The policy's rule that rejects; empty if it has no name."""
+    preemption_may_help: bool
+    """Whether evicting pods from the node could change the verdict."""
 
     @staticmethod
     def accept() -> Verdict:
@@ -49,22 +48,12 @@ class Verdict:
         """Whether the node is accepted."""
         return self.reason is None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Verdict) and _key(self) == _key(other)
-
-    def __hash__(self) -> int:
-        return hash(_key(self))
-
     def __repr__(self) -> str:
         if self.reason is None:
             return "Verdict.accept()"
         rule = f", rule={self.rule!r}" if self.rule else ""
         preemption = ", preemption_may_help=True" if self.preemption_may_help else ""
         return f"Verdict.reject({self.reason!r}{rule}{preemption})"
-
-
-def _key(verdict: Verdict) -> tuple[str | None, str, bool]:
-    return verdict.reason, verdict.rule, verdict.preemption_may_help
 
 
 # Reasons are constant texts, so nearly every rejection is one that was made before.
@@ -79,19 +68,17 @@ ACCEPT = Verdict(None, "", False)
 
 
 @final
+@dataclass(frozen=True, repr=False)
 class Eviction:
     """A policy's answer about one candidate: `Eviction.ALL`, `Eviction.SPARE` or `Eviction.only(...)`."""
-
-    __slots__ = ("positions",)
 
     ALL: ClassVar[Eviction]
     """Evict the victims as they are, if this node is taken."""
     SPARE: ClassVar[Eviction]
     """Evict no pod here: the node is no longer a candidate."""
 
-    def __init__(self, positions: tuple[int, ...] | None) -> None:
-        self.positions = positions
-        """The positions of the victims to evict; `None` for all of them, empty for none."""
+    positions: tuple[int, ...] | None
+    """The positions of the victims to evict; `None` for all of them, empty for none."""
 
     @staticmethod
     def only(positions: Iterable[int]) -> Eviction:
@@ -112,12 +99,6 @@ class Eviction:
             return Eviction.ALL
         return Eviction(positions)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Eviction) and self.positions == other.positions
-
-    def __hash__(self) -> int:
-        return hash(self.positions)
-
     def __repr__(self) -> str:
         if self.positions is None:
             return "Eviction.ALL"
@@ -129,22 +110,20 @@ Eviction.SPARE = Eviction(())
 
 
 @final
+@dataclass(frozen=True, repr=False)
 class Bind:
     """How a bind ended: `Bind.BOUND`, `Bind.declined(why)` or `Bind.not_bound(why)`.
 
     A bind whose end is not known raises `BindFailed`.
     """
 
-    __slots__ = ("is_declined", "why")
-
     BOUND: ClassVar[Bind]
     """The Binding exists: this pod, this node. Also if it existed before."""
 
-    def __init__(self, why: str | None, *, is_declined: bool = False) -> None:
-        self.why = why
-        """Why the policy does not bind or has not bound the pod; `None` if it is bound."""
-        self.is_declined = is_declined
-        """Whether the policy does not bind the pod, and has not tried to."""
+    why: str | None
+    """Why the policy does not bind or has not bound the pod; `None` if it is bound."""
+    is_declined: bool = False
+    """Whether the policy does not bind the pod, and has not tried to."""
 
     @staticmethod
     def declined(why: str) -> Bind:
@@ -162,12 +141,6 @@ class Bind:
         `BindFailed` is, after which the pod does not count on the node.
         """
         return Bind(why)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bind) and (self.why, self.is_declined) == (other.why, other.is_declined)
-
-    def __hash__(self) -> int:
-        return hash((self.why, self.is_declined))
 
     def __repr__(self) -> str:
         if self.why is None:

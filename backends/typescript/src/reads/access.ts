@@ -15,18 +15,19 @@ export class UndeclaredRead extends Error {
   override readonly name = 'UndeclaredRead';
 
   constructor(what: string, right: string) {
-    super(`${what} is read and not declared; declare it with Reads.${right}`);
+    super(`${what} is read and not declared; declare it with ${right}`);
   }
 }
-
-const REQUESTS = 'the sum of the requests of counted pods';
 
 /** What a policy may read of an object. */
 export class Access {
   /** Without a declaration everything is sent, labels and annotations in maps. */
   static readonly everything = new Access(undefined);
 
-  constructor(private readonly declared: Sent | undefined) {}
+  constructor(
+    private readonly declared: Sent | undefined,
+    private readonly hasUsage = false,
+  ) {}
 
   /** The place of the value of a key. */
   key(key: Key): number {
@@ -52,7 +53,7 @@ export class Access {
       const { object } = this.declared;
       throw new UndeclaredRead(
         `${map}s of the ${object} that begin with ${JSON.stringify(prefix)}`,
-        `${object}${capital(map)}s`,
+        `Reads.${object}${capital(map)}s`,
       );
     }
   }
@@ -67,11 +68,18 @@ export class Access {
     this.part(part, POD_PARTS[part]);
   }
 
+  /** The usage of a node is read. */
+  usage(): void {
+    if (!this.hasUsage) {
+      throw new UndeclaredRead('usage of the node', 'Verb.usage or Hook.usage');
+    }
+  }
+
   /** Where the pods are counted by this. */
   pods(by: PodsBy): SentCount {
     const sent = this.declared?.count(by);
     if (sent === undefined) {
-      throw new UndeclaredRead('a count of pods', `podsBy(${by.toString()})${this.andReads()}`);
+      throw new UndeclaredRead('a count of pods', `Reads.podsBy(${by.toString()})${this.andReads()}`);
     }
     return sent;
   }
@@ -82,7 +90,7 @@ export class Access {
     if (sent === undefined) {
       throw new UndeclaredRead(
         'a count of pods by topology',
-        `podsByTopology(${topology.toString()})${this.andReads()}`,
+        `Reads.podsByTopology(${topology.toString()})${this.andReads()}`,
       );
     }
     return sent;
@@ -91,13 +99,16 @@ export class Access {
   private part(name: string, number: number): void {
     if (this.declared !== undefined && !this.declared.parts.has(number)) {
       const { object } = this.declared;
-      throw new UndeclaredRead(`${name} of the ${object}`, `${object}('${name}')`);
+      throw new UndeclaredRead(`${name} of the ${object}`, `Reads.${object}('${name}')`);
     }
   }
 
   private undeclaredKey(map: MapName, key: string): never {
     const object = this.declared?.object ?? 'node';
-    throw new UndeclaredRead(`${map} ${JSON.stringify(key)} of the ${object}`, `${object}${capital(map)}`);
+    throw new UndeclaredRead(
+      `${map} ${JSON.stringify(key)} of the ${object}`,
+      `Reads.${object}${capital(map)}`,
+    );
   }
 
   private andReads(): string {
@@ -106,13 +117,10 @@ export class Access {
 }
 
 /** The requests of counted pods are read. */
-export function undeclaredRequests(by: PodsBy): never {
-  throw new UndeclaredRead(REQUESTS, `podsAndRequestsBy(${by.toString()})`);
-}
-
-/** The same of pods in the cluster. */
-export function undeclaredTopologyRequests(topology: TopologyKey): never {
-  throw new UndeclaredRead(REQUESTS, `podsAndRequestsByTopology(${topology.toString()})`);
+export function undeclaredRequests(counted: SentCount | SentTopology): never {
+  const right =
+    'topology' in counted ? `ByTopology(${counted.topology.toString()})` : `By(${counted.by.toString()})`;
+  throw new UndeclaredRead('the sum of the requests of counted pods', `Reads.podsAndRequests${right}`);
 }
 
 function capital(text: string): string {

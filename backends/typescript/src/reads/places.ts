@@ -93,12 +93,8 @@ export class Places {
     return this.prefixes.some((covering) => prefix.startsWith(covering));
   }
 
-  /** How many keys and prefixes are sent. */
-  get sent(): number {
-    return this.keys.length + this.prefixes.length;
-  }
-
   message(): MapReads | undefined {
-    return this.sent === 0 ? undefined : { keys: [...this.keys], prefixes: [...this.prefixes] };
+    const isEmpty = this.keys.length === 0 && this.prefixes.length === 0;
+    return isEmpty ? undefined : { keys: [...this.keys], prefixes: [...this.prefixes] };
   }
 }

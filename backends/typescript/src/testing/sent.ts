@@ -18,7 +18,7 @@ import { NODE_PARTS, POD_PARTS } from '../reads/parts.js';
 import type { Places } from '../reads/places.js';
 import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
 import { attributeKey } from '../row.js';
-import { byteLength, compareBytes } from '../text.js';
+import { compareBytes } from '../text.js';
 
 const MAX_INT64 = 2n ** 63n - 1n;
 
@@ -187,13 +187,19 @@ function sum(before: Resources | undefined, equal: Running, isSent: (name: strin
 
 /** Without long values, and of too many those with the most pods, in order. */
 function limitedCounts(all: PodCount[]): PodCounts {
-  const short = all.filter(({ value }) => byteLength(value) <= COUNTED_VALUE_BYTES);
-  const counts = short.toSorted((a, b) => b.pods - a.pods).slice(0, NODE_COUNTS);
-  const total = (list: PodCount[]): number => list.reduce((pods, count) => pods + count.pods, 0);
-  const inOrder = counts.toSorted(
+  const short = all.filter(({ value }) => Buffer.byteLength(value) <= COUNTED_VALUE_BYTES);
+  const counts = most(short, NODE_COUNTS).toSorted(
     (a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value),
   );
-  return { counts: inOrder, omittedPods: total(all) - total(counts) };
+  return { counts, omittedPods: total(all) - total(counts) };
+}
+
+function most<C extends { readonly pods: number }>(counts: readonly C[], limit: number): C[] {
+  return counts.toSorted((a, b) => b.pods - a.pods).slice(0, limit);
+}
+
+function total(counts: readonly { readonly pods: number }[]): number {
+  return counts.reduce((sum, { pods }) => sum + pods, 0);
 }
 
 function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly ClusterNode[]): TopologyCounts {
@@ -221,15 +227,10 @@ function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly Cluste
       }
     }
   }
-  return limitedDomains([...domains.values()]);
-}
-
-/** Of too many those with the most pods, in order. */
-function limitedDomains(all: DomainCount[]): TopologyCounts {
-  const domains = all.toSorted((a, b) => b.pods - a.pods).slice(0, DOMAINS);
-  const total = (list: DomainCount[]): number => list.reduce((pods, domain) => pods + domain.pods, 0);
+  const all = [...domains.values()];
+  const kept = most(all, DOMAINS);
   return {
-    domains: domains.toSorted((a, b) => compareBytes(a.value, b.value)),
-    omittedPods: total(all) - total(domains),
+    domains: kept.toSorted((a, b) => compareBytes(a.value, b.value)),
+    omittedPods: total(all) - total(kept),
   };
 }

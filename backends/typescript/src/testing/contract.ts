@@ -1,0 +1,86 @@
+/** What the contract forbids a policy to answer. In service the gateway clamps, caches or repeats; a test fails. */
+
+import { AssertionError } from 'node:assert';
+import { isDeepStrictEqual } from 'node:util';
+
+import type { Scores } from '../gen/extender/policy/v1alpha1/policy.js';
+import type { VerbInfo } from '../gen/extender/policy/v1alpha1/info.js';
+
+const NUMBERS = /(?<![\p{L}\p{N}_./:-])\p{N}+([.,]\p{N}+)*/gu;
+
+/** The fields of responses with answers about the pod and nodes. */
+interface Answered {
+  readonly result: unknown;
+  readonly rejections?: readonly { readonly positions: readonly number[] }[];
+  readonly nodes?: readonly { readonly positions: readonly number[] }[];
+  readonly scores?: Scores | undefined;
+  readonly pod?: unknown;
+}
+
+/** Scores are on the declared scale. */
+export function checkScores(
+  declared: VerbInfo | undefined,
+  scores: readonly number[],
+  nodes: readonly string[],
+): void {
+  const { scoreMin = -Infinity, scoreMax = Infinity } = declared ?? {};
+  const at = scores.findIndex((score) => score < scoreMin || score > scoreMax);
+  check(
+    at < 0,
+    `score returned ${String(scores[at])} for node "${String(nodes[at])}"; the declared scale is ${String(scoreMin)} to ${String(scoreMax)}: clamp the score, or declare another scale`,
+  );
+}
+
+/** Reasons are constant texts for people. */
+export function checkReasons(rejected: readonly { readonly node: string; readonly reason: string }[]): void {
+  const known = new Map<string, { readonly node: string; readonly reason: string }>();
+  for (const rejection of rejected) {
+    const { node, reason } = rejection;
+    check(
+      reason.trim() !== '',
+      `filter rejects node "${node}" without a reason; say in a constant text what is wrong with the node`,
+    );
+    check(
+      !/\p{Cc}/u.test(reason),
+      `filter rejects node "${node}" with the reason ${JSON.stringify(reason)}, which has control characters; write one line of text`,
+    );
+    const shape = reason.replaceAll(NUMBERS, '0');
+    const other = known.get(shape) ?? rejection;
+    check(
+      other.reason === reason,
+      `filter rejects node "${other.node}" with the reason "${other.reason}" and node "${node}" with "${reason}"; leave numbers out of reasons: each new text makes kube-scheduler retry the pod`,
+    );
+    known.set(shape, other);
+  }
+}
+
+/** A pure verb answers alike about each node when it is asked again with the nodes in the opposite order. */
+export function checkPure(verb: string, first: Answered, again: Answered, nodes: readonly string[]): void {
+  const [one, two] = [byPosition(first, nodes), byPosition(again, nodes.toReversed())];
+  for (const about of new Set([...one.keys(), ...two.keys()])) {
+    check(
+      isDeepStrictEqual(one.get(about), two.get(about)),
+      `${verb} is declared pure and gave another answer about ${about} when it was asked again; a pure verb depends on the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on`,
+    );
+  }
+}
+
+/** What is answered about the pod and each node, without the positions. */
+function byPosition(
+  { rejections = [], nodes = [], scores, pod }: Answered,
+  names: readonly string[],
+): Map<string, unknown> {
+  const found = new Map<string, unknown>([['the pod', pod]]);
+  const about = (position: number): string => `node "${String(names[position])}"`;
+  scores?.values.forEach((score, position) => found.set(about(position), score));
+  for (const { positions, ...answer } of [...rejections, ...nodes]) {
+    positions.forEach((position) => found.set(about(position), answer));
+  }
+  return found;
+}
+
+function check(holds: boolean, message: string): void {
+  if (!holds) {
+    throw new AssertionError({ message });
+  }
+}
