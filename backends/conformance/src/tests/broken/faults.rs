@@ -1,6 +1,9 @@
 //! For each case a backend that breaks the rule that the case is about.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
@@ -9,8 +12,8 @@ use tonic::{Code, Status};
 
 use super::{
     changes::{
-        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, refuses, sent,
-        spoils, streams, tolerates,
+        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, pauses,
+        pauses_for, refuses, sent, spoils, streams, tolerates,
     },
     hooks,
     proxy::{Accepts, Ask, Fault, State, padded, status},
@@ -77,6 +80,7 @@ fn handshake(case: &str) -> Fault {
         "pure" => info(|info, _| info.verbs[0].side_effects = true),
         "table" => streams(streams::StreamFault::Unimplemented),
         "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
+        "time" => pauses(|ask, _| (ask.method == "GetInfo").then_some(Duration::from_millis(600))),
         "at-once" => info(|info, ask| info.version = (ask.number / 20).to_string()),
         "other-connection" => info(|info, ask| info.version = ask.connection.to_string()),
         "later-gateway" => before(|ask, _| {
@@ -212,6 +216,11 @@ fn call(case: &str) -> Fault {
         "undeclared" => {
             after(|ask, _, answered| if is_verb(&ask.method) { Ok(Bytes::new()) } else { answered })
         }
+        "answered" => refuses(|_| true, Code::Internal),
+        "time" => pauses(|ask, _| {
+            sent(ask).filter(|sent| sent.nodes.count == 500).map(|_| Duration::from_millis(250))
+        }),
+        "dead-calls" => works_on(),
         "evaluated" | "huge" => {
             answers(|_, sent| sent.nodes.count != 1, |answer| answer.result().evaluated += 1)
         }
@@ -258,6 +267,23 @@ fn call(case: &str) -> Fault {
         "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
         other => panic!("no fault for {other}"),
     }
+}
+
+/// Ten calls at a time take a while each, whether somebody waits for them or not.
+fn works_on() -> Fault {
+    let workers = Arc::new(tokio::sync::Semaphore::new(10));
+    pauses_for(move |ask, _| {
+        let (workers, is_verb) = (Arc::clone(&workers), is_verb(&ask.method));
+        Box::pin(async move {
+            let work = async move {
+                let _worker = workers.acquire_owned().await;
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            };
+            if is_verb {
+                tokio::spawn(work).await.unwrap();
+            }
+        })
+    })
 }
 
 /// Refuses the largest numbers, and odd or long texts.
