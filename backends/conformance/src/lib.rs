@@ -8,7 +8,6 @@ mod answer;
 mod case;
 mod cases;
 mod client;
-mod hook;
 mod junit;
 mod options;
 mod probe;
@@ -27,7 +26,7 @@ use std::{
 };
 
 use extender_policy_api::v1alpha1::GetInfoResponse;
-use policy_questions::{declared, objects, question, sent};
+use policy_questions::{declared, hook, objects, question, sent};
 use tonic::{Code, Status};
 
 use self::client::{Client, shown};

@@ -6,6 +6,7 @@ use crate::{
     case::{Stop, skipped},
     client::Extras,
     declared::Verb,
+    question::Question,
     suite::{Suite, not_answered},
     table::{Table, by_table, filled, ids},
 };
@@ -22,10 +23,8 @@ pub enum Mode {
 /// A question to a backend.
 pub struct Probe<'a> {
     suite: &'a Suite,
-    verb: Verb,
+    question: Question,
     message: Bytes,
-    /// The nodes of the request, which decide how long the response may be.
-    nodes: u32,
     table: Option<Table>,
 }
 
@@ -48,8 +47,7 @@ impl<'a> Probe<'a> {
         let (terms, scene) = (suite.terms(verb)?, suite.scene(nodes));
         if mode == Mode::Rows {
             let question = suite.question(verb, &scene)?;
-            let (message, nodes) = (question.encode(), question.count());
-            return Ok(Self { suite, verb, message, nodes, table: None });
+            return Ok(Self { suite, message: question.encode(), question, table: None });
         }
         if !suite.declared.holds_tables() || !terms.has_facts() {
             return skipped("the backend holds no tables for this verb");
@@ -58,8 +56,7 @@ impl<'a> Probe<'a> {
         let question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
         // The answer is checked once, before it is only counted.
         suite.ask(&question).await?;
-        let (message, nodes) = (question.encode(), question.count());
-        Ok(Self { suite, verb, message, nodes, table: Some(table) })
+        Ok(Self { suite, message: question.encode(), question, table: Some(table) })
     }
 
     /// Whether the backend reads a request of this size.
@@ -77,9 +74,9 @@ impl<'a> Probe<'a> {
     }
 
     pub(crate) async fn answered(&self) -> Result<(), Stop> {
-        let extras = Extras { nodes: self.nodes, ..Extras::default() };
-        let answered = self.suite.client.verb(self.verb, self.message.clone(), extras).await?;
-        answered.map(drop).map_err(|status| not_answered(self.verb, self.nodes, &status))
+        let extras = Extras { nodes: self.question.count(), ..Extras::default() };
+        let answered = self.suite.client.verb(self.question.verb, self.message.clone(), extras).await?;
+        answered.map(drop).map_err(|status| not_answered(&self.question, &status))
     }
 
     /// Ends its table.

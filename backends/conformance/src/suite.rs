@@ -120,7 +120,7 @@ impl Suite {
     }
 
     /// The verbs that can be asked: all but bind and those that are not answered.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = Terms<'_>> {
+    pub(crate) fn askable(&self) -> impl Iterator<Item = Terms<'_>> {
         self.declared.verbs().filter(|terms| terms.verb != Verb::Bind && !self.is_unanswered(terms.verb))
     }
 
@@ -173,7 +173,7 @@ impl Suite {
     ) -> Result<Answer, Stop> {
         let extras = Extras { nodes: question.count(), ..extras };
         let answered = self.send_on(client, question.verb, question.encode(), extras).await?;
-        let bytes = answered.map_err(|status| not_answered(question.verb, question.count(), &status))?;
+        let bytes = answered.map_err(|status| not_answered(question, &status))?;
         let answer = answer(question, &bytes)?;
         self.count(question.verb, &answer);
         Ok(answer)
@@ -249,15 +249,12 @@ impl Suite {
     /// The response to a question that must be OK, answer or miss.
     pub(crate) async fn respond(&self, question: &Question) -> Result<Response, Stop> {
         let answered = self.send(question.verb, question.encode()).await?;
-        Response::decode(
-            question.verb,
-            &answered.map_err(|status| not_answered(question.verb, question.count(), &status))?,
-        )
+        Response::decode(question.verb, &answered.map_err(|status| not_answered(question, &status))?)
     }
 
     /// The backend still answers a verb, or the handshake.
     pub(crate) async fn still_serves(&self, after: &str) -> Result<(), Stop> {
-        let asked = self.asked().next();
+        let asked = self.askable().next();
         let served = match asked {
             Some(terms) => self.ask(&self.random_question(terms.verb, 2)?).await.map(drop),
             None => self.handshake().await.map(drop),
@@ -311,10 +308,10 @@ impl Suite {
     }
 }
 
-/// A question of the verb about so many nodes ended with this status.
-pub(crate) fn not_answered(verb: Verb, nodes: u32, status: &Status) -> Stop {
-    let method = verb.method();
-    let about = if verb.has_nodes() { format!(" about {}", counted(nodes)) } else { String::new() };
+pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
+    let method = question.verb.method();
+    let nodes = question.verb.has_nodes().then(|| format!(" about {}", counted(question.count())));
+    let about = nodes.unwrap_or_default();
     let refused = format!("{method}{about} was refused: {}", shown(status));
     match status.code() {
         Code::Internal | Code::Unknown if status.source().is_none() => {

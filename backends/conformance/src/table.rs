@@ -219,7 +219,7 @@ pub(crate) async fn held(suite: &Suite, nodes: usize) -> Result<(Terms<'_>, Scen
 
 /// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they want facts.
 pub(crate) fn table_verbs(suite: &Suite) -> impl Iterator<Item = Terms<'_>> {
-    suite.asked().filter(|terms| PER_NODE.contains(&terms.verb) && terms.has_facts())
+    suite.askable().filter(|terms| PER_NODE.contains(&terms.verb) && terms.has_facts())
 }
 
 /// The verb whose rows the cases about tables use.

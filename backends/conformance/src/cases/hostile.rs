@@ -104,7 +104,7 @@ async fn empty_entries(suite: &Suite) -> Result<(), Stop> {
 
 async fn random(suite: &Suite) -> Result<(), Stop> {
     let mut objects = suite.objects();
-    let verbs: Vec<_> = suite.asked().map(|terms| terms.verb).collect();
+    let verbs: Vec<_> = suite.askable().map(|terms| terms.verb).collect();
     if verbs.is_empty() {
         return skipped("no verb but bind is declared and answered");
     }

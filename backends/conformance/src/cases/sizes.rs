@@ -61,7 +61,7 @@ async fn too_large(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 }
 
 async fn promised(suite: &Suite) -> Result<(), Stop> {
-    let Some(Terms { verb, .. }) = suite.asked().next() else {
+    let Some(Terms { verb, .. }) = suite.askable().next() else {
         return skipped("no verb but bind is declared and answered");
     };
     let limit = usize::try_from(suite.declared.max_request_bytes().min(MOST)).unwrap_or_default();

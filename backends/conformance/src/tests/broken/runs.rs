@@ -1,13 +1,10 @@
 //! Whole runs: one mistake is one failure, and what ends a run early.
 
-use std::{pin::Pin, sync::atomic::Ordering};
-
 use tonic::Code;
 
 use super::{
     changes::{Sent, VerbAnswer, answers, before, is_verb, pauses_for, refuses, sent},
     proxy::{Fault, status},
-    streams::StreamFault,
     *,
 };
 use crate::{Run, report, yaml::yaml};
@@ -127,53 +124,6 @@ async fn a_run_ends_when_its_time_is_over() {
     assert_eq!(over, Some("out of time"));
     let out_of_time = Outcome::Skipped("out of time".to_owned());
     assert!(findings.iter().all(|finding| finding.outcome == out_of_time), "{:?}", not_passed(&findings));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_waits_for_a_missing_message_fails() {
-    let waits = pauses_for(|ask, state| {
-        Box::pin(async move {
-            let at_least = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.at_least));
-            let Some(at_least) = at_least.filter(|version| *version < u64::MAX) else { return };
-            loop {
-                let changed = state.changed.notified();
-                if state.applied.load(Ordering::SeqCst) >= at_least {
-                    return;
-                }
-                changed.await;
-            }
-        })
-    });
-    let text = ended("table.behind", waits).await;
-    assert!(text.contains("not answered before 200 later calls were, 3 times"), "{text}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_wait_while_a_message_is_applied_fail() {
-    let waits = pauses_for(|ask, state| -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(async move {
-            while is_verb(&ask.method) {
-                let changed = state.changed.notified();
-                if !state.busy.load(Ordering::SeqCst) {
-                    return;
-                }
-                state.called.notify_one();
-                changed.await;
-            }
-        })
-    });
-    let text = ended("table.meanwhile", Fault { stream: StreamFault::BlocksLong, ..waits }).await;
-    assert!(text.starts_with("no call was answered while a message was applied, 3 times"), "{text}");
-}
-
-/// How one case fails.
-async fn ended(name: &str, fault: Fault) -> String {
-    let (suite, _proxy) = suite(Subject::Reading, fault, 60).await;
-    let case = cases::all().into_iter().find(|case| case.name() == name).unwrap();
-    match case.run(&suite).await.outcome {
-        Outcome::Failed(text) => text,
-        other => panic!("{name}: {other:?}"),
-    }
 }
 
 #[tokio::test]
