@@ -106,6 +106,37 @@ impl Response {
 /// The answer to a question, if the response keeps the rules for one.
 pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop> {
     let response = Response::decode(question.verb, bytes)?;
+    let breaks = |rule| move |stop: Stop| stop.of(question.verb.method(), rule);
+    let revision = evaluated(question, &response).map_err(breaks(rules(question.verb).0))?;
+    let (mut pod, mut with_verdicts) = (None, None);
+    let verdicts = match response {
+        Response::Filter(filter) => {
+            with_verdicts = scores(question, &filter).map_err(breaks("33.1"))?;
+            filtered(question, &filter)
+        }
+        Response::Score(score) => scored(question, &score),
+        Response::Preempt(preempt) => evictions(question, &preempt),
+        Response::Hook(hook) => {
+            pod = hook.pod.map(Box::new);
+            changed(question, hook.nodes)
+        }
+    };
+    let verdicts = verdicts.map_err(breaks(rules(question.verb).1))?;
+    Ok(Answer { verdicts, pod, revision, scores: with_verdicts })
+}
+
+/// The sentences about `Result.evaluated`, and about the entries of an answer.
+fn rules(verb: Verb) -> (&'static str, &'static str) {
+    match verb {
+        Verb::Filter => ("11.1", "13.1"),
+        Verb::Score => ("11.1", "14.1"),
+        Verb::Preempt | Verb::Bind => ("11.1", "16.1"),
+        Verb::BeforeFilter | Verb::BeforeFilterNodes | Verb::BeforeScore => ("58.2", "58.3"),
+    }
+}
+
+/// The revision of an answer about all that was asked.
+fn evaluated(question: &Question, response: &Response) -> Result<String, Stop> {
     let Some(result) = response.result() else {
         return failed("the response has no `result`");
     };
@@ -118,21 +149,7 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
         return failed(format!("`result.evaluated` is {evaluated}; the request has {expected} {what}"));
     }
     at_most("`result.revision`", &result.revision, REVISION_BYTES)?;
-    let revision = result.revision.clone();
-    let (mut pod, mut with_verdicts) = (None, None);
-    let verdicts = match response {
-        Response::Filter(filter) => {
-            with_verdicts = scores(question, &filter)?;
-            filtered(question, &filter)?
-        }
-        Response::Score(score) => scored(question, &score)?,
-        Response::Preempt(preempt) => evictions(question, &preempt)?,
-        Response::Hook(hook) => {
-            pod = hook.pod.map(Box::new);
-            changed(question, hook.nodes)?
-        }
-    };
-    Ok(Answer { verdicts, pod, revision, scores: with_verdicts })
+    Ok(result.revision.clone())
 }
 
 /// A list is not longer.

@@ -15,15 +15,45 @@ use crate::{
 pub(crate) enum Stop {
     /// The backend breaks the rule: what was sent and what came back.
     Failed(String),
+    /// An answer breaks this rule, whatever the case is about.
+    Broken(Breach),
     /// The case does not apply: which capability the backend does not declare.
     Skipped(String),
 }
 
+/// A rule that an answer breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Breach {
+    /// Such as `Filter`; empty if the backend as a whole breaks it.
+    pub(crate) method: String,
+    /// The number of the sentence in SPEC.md.
+    pub(crate) rule: &'static str,
+    pub(crate) text: String,
+}
+
 impl Stop {
+    /// A failure of a method's answer, as a breach of this rule.
+    pub(crate) fn of(self, method: &str, rule: &'static str) -> Self {
+        match self {
+            Self::Failed(text) => Self::Broken(Breach { method: method.to_owned(), rule, text }),
+            other => other,
+        }
+    }
+
+    /// What people read.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Failed(text) | Self::Skipped(text) | Self::Broken(Breach { text, .. }) => text,
+        }
+    }
+
     /// The same failure, with what it came after.
     pub(crate) fn after(self, what: &str) -> Self {
         match self {
             Self::Failed(text) => Self::Failed(format!("{what}: {text}")),
+            Self::Broken(breach) => {
+                Self::Broken(Breach { text: format!("{what}: {}", breach.text), ..breach })
+            }
             Self::Skipped(reason) => Self::Skipped(reason),
         }
     }
@@ -112,6 +142,7 @@ impl Outcome {
         match (ended, level) {
             (Ok(()), _) => Self::Passed,
             (Err(Stop::Skipped(reason)), _) => Self::Skipped(printable(&reason)),
+            (Err(Stop::Broken(breach)), _) => Self::Failed(printable(&breach.text)),
             (Err(Stop::Failed(text)), Level::Must) => Self::Failed(printable(&text)),
             (Err(Stop::Failed(text)), Level::Should) => Self::Warned(printable(&text)),
         }

@@ -1,5 +1,6 @@
 //! All cases, by what they are about.
 
+mod answered;
 mod args;
 mod bind;
 mod calls;
@@ -22,12 +23,20 @@ mod sizes;
 mod table;
 mod table_life;
 mod table_rules;
+mod time;
 
+pub(crate) use self::bind::BINDING;
 use crate::case::Case;
+
+/// The plain question of each verb, which comes first in every run, whichever cases it has.
+pub fn plain() -> Vec<Case> {
+    answered::cases()
+}
 
 /// The cases in the order in which they run.
 pub fn all() -> Vec<Case> {
     let cases = [
+        plain(),
         handshake::cases(),
         args::cases(),
         service::cases(),
@@ -50,6 +59,7 @@ pub fn all() -> Vec<Case> {
         table_life::cases(),
         sizes::cases(),
         hostile::cases(),
+        time::cases(),
     ];
     cases.into_iter().flatten().collect()
 }

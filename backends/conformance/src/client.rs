@@ -1,6 +1,8 @@
 //! A connection to the backend. Messages are passed as bytes, so that a case can send what no gateway would.
 
-use std::time::Duration;
+mod readable;
+
+use std::{error::Error as _, time::Duration};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use extender_policy_api::limits;
@@ -21,7 +23,19 @@ use tonic::{
 };
 use tower::ServiceExt as _;
 
-use crate::{case::Stop, declared::Verb};
+use self::readable::{Readable, readable};
+use crate::{
+    case::Stop,
+    declared::Verb,
+    trail::{Sent, Trail},
+};
+
+/// The longest response that is read at all. One that is too long for the gateway is a mistake that has a sentence, so it
+/// is read first.
+const LONGEST: usize = 1 << 30;
+
+/// The most bytes of headers and trailers: more than a message of a status that repeats the largest args.
+const HEADERS: u32 = 16 << 20;
 
 /// The longest response of other services: what is shown, and a little around it.
 const MAX_OTHER_BYTES: usize = limits::JSON_BYTES + 64;
@@ -37,6 +51,7 @@ const PREFIX_BYTES: usize = 5;
 pub(crate) struct Client {
     channel: Channel,
     patience: Duration,
+    trail: Trail,
 }
 
 /// What a call has besides its message.
@@ -54,8 +69,16 @@ impl Client {
     pub(crate) async fn connect(
         endpoint: &Endpoint,
         patience: Duration,
+        trail: Trail,
     ) -> Result<Self, tonic::transport::Error> {
-        Ok(Self { channel: endpoint.connect().await?, patience })
+        let endpoint = endpoint.clone().http2_max_header_list_size(HEADERS);
+        Ok(Self { channel: endpoint.connect().await?, patience, trail })
+    }
+
+    fn grpc(&self) -> Grpc<Readable> {
+        Grpc::new(readable(self.channel.clone()))
+            .max_decoding_message_size(LONGEST)
+            .max_encoding_message_size(usize::MAX)
     }
 
     /// The path of a method.
@@ -81,12 +104,30 @@ impl Client {
         extras: Extras,
     ) -> Result<Result<Bytes, Status>, Stop> {
         let asked = path.path().to_owned();
-        let answered = self.send(path, message, extras);
-        match tokio::time::timeout(self.patience, answered).await {
-            Ok(Ok(response)) => response.map(Ok).map_err(|what| Stop::Failed(format!("{asked}: {what}"))),
-            Ok(Err(status)) => Ok(Err(status)),
+        let method = asked.rsplit('/').next().unwrap_or_default().to_owned();
+        let (sent, nodes) = (Sent { method, message: message.clone() }, extras.nodes);
+        self.sent(&sent);
+        match tokio::time::timeout(self.patience, self.send(path, message, extras)).await {
+            Ok(Ok(response)) => {
+                let response = response.map_err(|what| Stop::Failed(format!("{asked}: {what}")))?;
+                short_enough(&asked, &sent.method, nodes, response.len())?;
+                Ok(Ok(response))
+            }
+            Ok(Err(status)) => {
+                if status.source().is_some() {
+                    self.trail.change(|steps| {
+                        steps.lost.get_or_insert(sent);
+                    });
+                }
+                Ok(Err(status))
+            }
             Err(_) => Err(Stop::Failed(format!("{asked}: no response within {:?}", self.patience))),
         }
+    }
+
+    /// Remembers a request, in case that the backend does not survive it.
+    pub(crate) fn sent(&self, sent: &Sent) {
+        self.trail.change(|steps| steps.last = Some(sent.clone()));
     }
 
     /// Sent as a call with one message and answered as one with many, because tonic's unary calls ignore what follows
@@ -97,9 +138,7 @@ impl Client {
         message: Bytes,
         extras: Extras,
     ) -> Result<Result<Bytes, String>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone())
-            .max_decoding_message_size(longest(path.path(), extras.nodes))
-            .max_encoding_message_size(usize::MAX);
+        let mut grpc = self.grpc();
         grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
         let mut request = Request::new(message);
         *request.metadata_mut() = MetadataMap::from_headers(extras.metadata.into_iter().collect());
@@ -143,7 +182,7 @@ impl Client {
         path: PathAndQuery,
         messages: ReceiverStream<Bytes>,
     ) -> Result<Streaming<Bytes>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_encoding_message_size(usize::MAX);
+        let mut grpc = self.grpc();
         grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
         Ok(grpc.streaming(Request::new(messages), path, Whole).await?.into_inner())
     }
@@ -191,6 +230,7 @@ impl Client {
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<Option<Code>, Stop> {
+        self.sent(&Sent { method: method.to_owned(), message: body.clone() });
         let request = request
             .header(http::header::TE, "trailers")
             .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
@@ -295,6 +335,17 @@ pub(crate) fn printable(text: &str) -> String {
     let shown: String =
         chars.by_ref().take(LONGEST_TEXT).map(|char| if is_harmless(&char) { char } else { ' ' }).collect();
     if chars.next().is_some() { format!("{shown}…") } else { shown }
+}
+
+/// A response is not longer than the gateway reads.
+fn short_enough(path: &str, method: &str, nodes: u32, bytes: usize) -> Result<(), Stop> {
+    let most = longest(path, nodes);
+    if bytes <= most {
+        return Ok(());
+    }
+    let text = format!("the response of {method} has {bytes} bytes; at most {most} are read by the gateway");
+    let of_policy = [SERVICE_NAME, HOOK_SERVICE].iter().any(|service| path[1..].starts_with(service));
+    Err(if of_policy { Stop::Failed(text).of(method, "13.4") } else { Stop::Failed(text) })
 }
 
 /// The longest response in bytes of the method at this path.

@@ -8,19 +8,17 @@ mod answer;
 mod case;
 mod cases;
 mod client;
-mod declared;
-mod hook;
 mod junit;
-mod objects;
 mod options;
-mod question;
-mod random;
+mod probe;
 mod report;
-mod sent;
+mod run;
 mod spec;
-mod speed;
 mod suite;
 mod table;
+mod timing;
+mod trail;
+mod yaml;
 
 use std::{
     error::Error,
@@ -28,18 +26,25 @@ use std::{
 };
 
 use extender_policy_api::v1alpha1::GetInfoResponse;
+use policy_questions::{declared, hook, objects, question, sent};
 use tonic::{Code, Status};
 
 use self::client::{Client, shown};
 pub use self::{
     case::{Case, Level, Outcome},
-    cases::all,
+    cases::{all, plain},
     junit::junit,
     options::{Asking, ListFormat, Options, Target, UsageError},
+    probe::{Mode, Probe},
     report::{list, markdown, progress, summary, title},
-    speed::{Measured, Mode, measure, median},
+    run::Run,
     suite::Suite,
+    timing::Timing,
+    yaml::yaml,
 };
+
+/// The pause before a backend that is starting is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How a case ended.
 #[derive(Clone, Debug)]
@@ -50,6 +55,23 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The time that it took.
     pub took: Duration,
+    /// The sentence that is broken, if it is not one of the case's.
+    sentence: Option<&'static str>,
+}
+
+impl Finding {
+    fn of(case: &Case, ended: Result<(), case::Stop>, took: Duration) -> Self {
+        let sentence = match &ended {
+            Err(case::Stop::Broken(breach)) => Some(breach.rule),
+            _ => None,
+        };
+        Self { outcome: Outcome::of(case.level, ended), case: case.clone(), took, sentence }
+    }
+
+    /// The numbers of the sentences that the case checks, or of the one that is broken.
+    pub fn rules(&self) -> &[&'static str] {
+        self.sentence.as_ref().map_or(self.case.rules(), std::slice::from_ref)
+    }
 }
 
 /// Why no case could be run.
@@ -72,12 +94,19 @@ pub enum StartError {
         why: String,
         /// What helps, after a semicolon, if the status says that.
         remedy: &'static str,
+        /// The code of the status.
+        code: Code,
     },
 }
 
 impl StartError {
     fn refused(url: String, status: &Status) -> Self {
-        Self::Handshake { url, why: shown(status), remedy: remedy(status) }
+        Self::Handshake { url, why: shown(status), remedy: remedy(status), code: status.code() }
+    }
+
+    /// Whether it may pass: nobody listens yet, or the policy's data is not there.
+    fn is_starting(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Handshake { code: Code::Unavailable, .. })
     }
 }
 
@@ -94,18 +123,30 @@ fn remedy(status: &Status) -> &'static str {
     }
 }
 
-/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it.
+/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it. Both are
+/// waited for, as `--wait` says.
 ///
 /// # Errors
 ///
 /// [`StartError`] if one of both cannot be reached, or refuses.
 pub async fn begin(target: Target) -> Result<Suite, StartError> {
-    let url = target.url.clone();
-    let (client, info) = greeted(url, &target, target.connect().await).await?;
-    if let Some((url, connected)) = target.connect_replica().await {
-        greeted(url, &target, connected).await?;
-    }
+    let until = Instant::now() + target.wait;
+    let (client, info) = loop {
+        match both(&target).await {
+            Err(error) if error.is_starting() && Instant::now() < until => tokio::time::sleep(PAUSE).await,
+            greeted => break greeted?,
+        }
+    };
     Ok(Suite::new(target, client, info).await)
+}
+
+/// The backend and its replica.
+async fn both(target: &Target) -> Result<(Client, GetInfoResponse), StartError> {
+    let first = greeted(target.url.clone(), target, target.connect().await).await?;
+    if let Some((url, connected)) = target.connect_replica().await {
+        greeted(url, target, connected).await?;
+    }
+    Ok(first)
 }
 
 /// A connection with the answer to its handshake.
@@ -121,9 +162,7 @@ async fn greeted(
     match client.info(&target.info_request()).await {
         Ok(Ok(info)) => Ok((client, info)),
         Ok(Err(status)) => Err(StartError::refused(url, &status)),
-        Err(case::Stop::Failed(why) | case::Stop::Skipped(why)) => {
-            Err(StartError::Handshake { url, why, remedy: "" })
-        }
+        Err(stop) => Err(StartError::Handshake { url, why: stop.text(), remedy: "", code: Code::Unknown }),
     }
 }
 
@@ -131,8 +170,7 @@ impl Case {
     /// Asks the backend.
     pub async fn run(&self, suite: &Suite) -> Finding {
         let begun = Instant::now();
-        let ended = (self.check)(suite, self.verb).await;
-        Finding { outcome: Outcome::of(self.level, ended), case: self.clone(), took: begun.elapsed() }
+        Finding::of(self, (self.check)(suite, self.verb).await, begun.elapsed())
     }
 }
 

@@ -5,12 +5,13 @@ use std::{
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Parser as _;
 use policy_conformance::{
-    Case, Finding, ListFormat, Options, StartError, UsageError, all, begin, junit, list, markdown, progress,
-    summary, title,
+    Case, Finding, ListFormat, Options, Run, StartError, Suite, UsageError, all, begin, junit, list,
+    markdown, plain, progress, summary, title, yaml,
 };
 
 /// Exit status if a case failed, and if none could be run.
@@ -55,13 +56,15 @@ fn run(options: &Options) -> Result<bool, Failure> {
         return Ok(true);
     }
     let target = options.target()?;
-    let cases = selected(options);
-    if cases.is_empty() {
+    if selected(options).is_empty() {
         return Err(Failure::NoCase);
     }
     // Two threads: answers are read while the next requests are made.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let findings = runtime.map_err(Failure::Runtime)?.block_on(ask(options, target, cases))?;
+    let (suite, findings) = runtime.map_err(Failure::Runtime)?.block_on(ask(options, target))?;
+    if let Some(path) = &options.report {
+        write(path, &yaml(&suite, &findings))?;
+    }
     if let Some(path) = &options.junit {
         write(path, &junit(&findings, options.strict))?;
     }
@@ -71,24 +74,31 @@ fn run(options: &Options) -> Result<bool, Failure> {
 async fn ask(
     options: &Options,
     target: policy_conformance::Target,
-    cases: Vec<Case>,
-) -> Result<Vec<Finding>, StartError> {
+) -> Result<(Suite, Vec<Finding>), StartError> {
     let suite = begin(target).await?;
-    print(&title(&suite, cases.len()));
+    print(&title(&suite, selected(options).len()));
+    let mut run = Run::new(&suite, options.max_seconds.map(Duration::from_secs));
     let mut findings = Vec::new();
-    for case in cases {
-        let finding = case.run(&suite).await;
-        print(&progress(&finding, options.quiet));
-        findings.push(finding);
+    // Without an answer to its plain question, the cases about a verb would all fail for the same reason.
+    let unselected = plain().into_iter().filter(|case| !is_selected(options, case));
+    for case in unselected.chain(selected(options)) {
+        let finding = run.case(&case).await;
+        if is_selected(options, &case) || finding.outcome.fails(options.strict) {
+            print(&progress(&finding, options.quiet));
+            findings.push(finding);
+        }
     }
-    print(&summary(&suite, &findings));
-    Ok(findings)
+    print(&summary(&suite, &findings, run.over()));
+    Ok((suite, findings))
 }
 
 fn selected(options: &Options) -> Vec<Case> {
-    let named = |texts: &[String], case: &Case| texts.iter().any(|text| case.name().contains(text.as_str()));
-    let chosen = |case: &Case| options.only.is_empty() || named(&options.only, case);
-    all().into_iter().filter(|case| chosen(case) && !named(&options.skip, case)).collect()
+    all().into_iter().filter(|case| is_selected(options, case)).collect()
+}
+
+fn is_selected(options: &Options, case: &Case) -> bool {
+    let named = |texts: &[String]| texts.iter().any(|text| case.name().contains(text.as_str()));
+    (options.only.is_empty() || named(&options.only)) && !named(&options.skip)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -7,18 +7,22 @@ use clap::{Args, Parser, ValueEnum};
 use extender_policy_api::v1alpha1 as api;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use crate::client::Client;
+use crate::{client::Client, trail::Trail};
 
 /// The API that the suite checks.
-const API_VERSION: &str = "extender.policy.v1alpha1";
+pub(crate) const API_VERSION: &str = "extender.policy.v1alpha1";
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// The timeout of a call unless the gateway's configuration has another one.
+const CALL_TIMEOUT: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
   policy-conformance --endpoint http://127.0.0.1:9000
   policy-conformance --endpoint http://127.0.0.1:9000 --args '{\"zone\": \"eu-1a\"}' --junit report.xml
+  policy-conformance --endpoint http://127.0.0.1:9000 --wait 30s --max-seconds 300 --report report.yaml
   policy-conformance --endpoint https://policy.shop.svc:9000 --tls-ca ca.crt --tls-cert client.crt --tls-key client.key
   policy-conformance --list
 
@@ -48,6 +52,15 @@ pub struct Options {
     /// Writes the results as XML in the format of `JUnit`.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Writes the results as YAML, with the versions, what the backend declares, and how long its calls took.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The timeout that the gateway's configuration has for the backend: slower calls are a warning.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "200ms")]
+    pub call_timeout: Duration,
+    /// Ends after so many seconds: the cases that were not run are skipped.
+    #[arg(long, value_name = "SECONDS")]
+    pub max_seconds: Option<u64>,
     /// Rules of SHOULD count as failures, too.
     #[arg(long)]
     pub strict: bool,
@@ -77,8 +90,8 @@ pub struct Asking {
     /// The name in the server's certificate, if it is not the host of the URL.
     #[arg(long, value_name = "NAME")]
     pub tls_server_name: Option<String>,
-    /// Values of labels and annotations to try, besides those in --args.
-    #[arg(long = "value", value_name = "TEXT")]
+    /// Values of labels and annotations to try, besides those in --args; with KEY=, the values of this key alone.
+    #[arg(long = "value", value_name = "[KEY=]VALUE")]
     pub values: Vec<String>,
     /// A pod and a node that the backend may bind: NAMESPACE/NAME/UID/NODE. Without, nothing is bound.
     #[arg(long, value_name = "POD")]
@@ -92,6 +105,9 @@ pub struct Asking {
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u64,
+    /// Waits until a backend that is starting answers, such as 30s.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    pub wait: Duration,
 }
 
 /// How the cases are listed.
@@ -157,6 +173,9 @@ pub struct Target {
     replica: Option<(String, Endpoint)>,
     pub(crate) seed: u64,
     patience: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) trail: Trail,
 }
 
 impl Options {
@@ -166,7 +185,8 @@ impl Options {
     ///
     /// [`UsageError`] with the option that is wrong.
     pub fn target(&self) -> Result<Target, UsageError> {
-        self.asking.target(self.endpoint.as_deref().unwrap_or_default())
+        let target = self.asking.target(self.endpoint.as_deref().unwrap_or_default())?;
+        Ok(Target { call_timeout: self.call_timeout, ..target })
     }
 }
 
@@ -185,6 +205,9 @@ impl Asking {
             bindable: self.bind.as_deref().map(bindable).transpose()?,
             seed: self.seed,
             patience: Duration::from_secs(self.timeout.max(1)),
+            wait: self.wait,
+            call_timeout: CALL_TIMEOUT,
+            trail: Trail::default(),
             url: url.to_owned(),
         })
     }
@@ -244,13 +267,13 @@ impl Target {
 
     /// Another connection to the backend.
     pub(crate) async fn connect(&self) -> Result<Client, tonic::transport::Error> {
-        Client::connect(&self.endpoint, self.patience).await
+        Client::connect(&self.endpoint, self.patience, self.trail.clone()).await
     }
 
     /// The URL of another replica and a connection to it; `None` if there is none.
     pub(crate) async fn connect_replica(&self) -> Option<(String, Result<Client, tonic::transport::Error>)> {
         let (url, endpoint) = self.replica.as_ref()?;
-        Some((url.clone(), Client::connect(endpoint, self.patience).await))
+        Some((url.clone(), Client::connect(endpoint, self.patience, Trail::default()).await))
     }
 
     /// The handshake of a gateway.
@@ -262,6 +285,21 @@ impl Target {
             args: self.args.clone(),
         }
     }
+}
+
+/// `200ms`, `10s`, `2m`; a number alone is one of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+    let unit = match text.get(number.len()..) {
+        Some("ms") => Some(0.001),
+        Some("" | "s") => Some(1.0),
+        Some("m") => Some(60.0),
+        _ => None,
+    };
+    let seconds = unit.zip(number.parse::<f64>().ok()).map(|(unit, number)| unit * number);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a duration such as 200ms, 10s or 2m".to_owned())
 }
 
 fn read(option: &'static str, path: &PathBuf) -> Result<Vec<u8>, UsageError> {
@@ -284,6 +322,16 @@ mod tests {
     fn options(arguments: &[&str]) -> Options {
         let arguments = [&["policy-conformance"], arguments].concat();
         Options::try_parse_from(arguments).unwrap()
+    }
+
+    #[test]
+    fn durations_have_units() {
+        for (text, milliseconds) in [("200ms", 200), ("10", 10_000), ("1.5s", 1_500), ("2m", 120_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)));
+        }
+        for wrong in ["", "ms", "-1s", "1h", "inf"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

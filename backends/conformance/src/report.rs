@@ -2,7 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::{Case, Finding, Level, Outcome, Suite, client::printable, spec};
+use crate::{
+    Case, Finding, Level, Outcome, Suite, Timing,
+    cases::BINDING,
+    client::printable,
+    declared::{Terms, Verb},
+    spec,
+    trail::counted,
+};
 
 /// The width of a case's name in a list.
 const NAME: usize = 36;
@@ -14,13 +21,7 @@ pub fn title(suite: &Suite, cases: usize) -> String {
         .declared
         .verbs()
         .map(|terms| {
-            let marks = [
-                (terms.is_pure(), "pure"),
-                (terms.is_per_node() && !terms.is_pure(), "per node"),
-                (terms.info.side_effects, "side effects"),
-                (terms.reads().is_some(), "reads"),
-            ];
-            let marks: Vec<_> = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect();
+            let marks = marks(terms);
             let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
             format!("{}{marks}", terms.verb.name())
         })
@@ -28,6 +29,17 @@ pub fn title(suite: &Suite, cases: usize) -> String {
     let table = if suite.declared.holds_tables() { ", holds tables" } else { "" };
     let (name, version) = (printable(&info.name), printable(&info.version));
     format!("{name} {version} at {}: {}{table}\n{cases} cases\n\n", suite.target.url, verbs.join(", "))
+}
+
+/// What a verb declares.
+pub(crate) fn marks(terms: Terms<'_>) -> Vec<&'static str> {
+    let marks = [
+        (terms.is_pure(), "pure"),
+        (terms.is_per_node() && !terms.is_pure(), "per node"),
+        (terms.info.side_effects, "side effects"),
+        (terms.reads().is_some(), "reads"),
+    ];
+    marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect()
 }
 
 /// One case: a line, and for one that did not pass why, with the sentences behind it.
@@ -40,15 +52,15 @@ pub fn progress(finding: &Finding, quiet: bool) -> String {
         Outcome::Passed | Outcome::Skipped(_) if quiet => Ok(()),
         Outcome::Passed => writeln!(text, "ok    {name}"),
         Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {reason}"),
-        Outcome::Failed(why) => writeln!(text, "FAIL  {name}\n{}", because(case, why)),
-        Outcome::Warned(why) => writeln!(text, "warn  {name}\n{}", because(case, why)),
+        Outcome::Failed(why) => writeln!(text, "FAIL  {name}\n{}", because(finding, why)),
+        Outcome::Warned(why) => writeln!(text, "warn  {name}\n{}", because(finding, why)),
     };
     text
 }
 
-fn because(case: &Case, why: &str) -> String {
+fn because(finding: &Finding, why: &str) -> String {
     let mut text = format!("        {why}\n");
-    for number in case.rules() {
+    for number in finding.rules() {
         let sentence = spec::sentence(number).unwrap_or_default();
         // As above.
         let _ = writeln!(text, "        SPEC.md {number}: {sentence}");
@@ -57,22 +69,62 @@ fn because(case: &Case, why: &str) -> String {
     text
 }
 
-/// How many cases ended how.
-pub fn summary(suite: &Suite, findings: &[Finding]) -> String {
+/// How many cases passed, failed, were a warning, and were skipped.
+pub(crate) fn counts(findings: &[Finding]) -> [usize; 4] {
     let count = |of: fn(&Outcome) -> bool| findings.iter().filter(|finding| of(&finding.outcome)).count();
-    let passed = count(|outcome| *outcome == Outcome::Passed);
-    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
-    let warned = count(|outcome| matches!(outcome, Outcome::Warned(_)));
-    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
-    let mut text = format!("\n{passed} passed, {failed} failed, {warned} warnings, {skipped} skipped\n");
+    [
+        count(|outcome| *outcome == Outcome::Passed),
+        count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        count(|outcome| matches!(outcome, Outcome::Warned(_))),
+        count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+    ]
+}
+
+/// How long calls took, how many cases ended how, and what the reader could overlook. `over` is why the run ended early.
+pub fn summary(suite: &Suite, findings: &[Finding], over: Option<&str>) -> String {
+    let [passed, failed, warnings, skipped] = counts(findings);
+    let mut text = times(&suite.timings());
+    // As above.
+    let _ = writeln!(text, "\n{passed} passed, {failed} failed, {warnings} warnings, {skipped} skipped");
+    if let Some(over) = over {
+        let _ = writeln!(text, "note: {over}: the cases since then were not run, and count as skipped");
+    }
+    if let Some(names) = not_bound(suite, findings) {
+        let remedy = "--bind NAMESPACE/NAME/UID/NODE names a pod that may be";
+        let _ = writeln!(text, "note: nothing was bound, and not checked: {names}; {remedy}");
+    }
     for uniform in suite.uniform() {
         // As above.
         let _ = writeln!(
             text,
-            "note: {uniform}; --value TEXT names values of labels that the policy tells apart"
+            "note: {uniform}; --value [KEY=]VALUE names values of labels that the policy tells apart"
         );
     }
     text
+}
+
+/// The cases that were skipped because no pod may be bound.
+fn not_bound(suite: &Suite, findings: &[Finding]) -> Option<String> {
+    if suite.bindable.is_some() || suite.declared.verb(Verb::Bind).is_none() {
+        return None;
+    }
+    let names = findings.iter().map(|finding| finding.case.name());
+    let names: Vec<_> = names.filter(|name| BINDING.contains(name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// A table of the times of calls; empty without any.
+fn times(timings: &[Timing]) -> String {
+    let lines = timings.iter().map(|timing| {
+        let nodes = timing.nodes.map_or_else(String::new, |nodes| format!(", {}", counted(nodes)));
+        let [p50, p99] = [0.5, 0.99].map(|share| match timing.quantile(share) {
+            Some(time) => format!("{:.2}", time.as_secs_f64() * 1_000.0),
+            None => "too large".to_owned(),
+        });
+        format!("{:24} {:>6} {p50:>10} {p99:>10}\n", format!("{}{nodes}", timing.method), timing.times.len())
+    });
+    let head = format!("\n{:24} {:>6} {:>10} {:>10}\n", "time of a call, in ms", "calls", "p50", "p99");
+    if timings.is_empty() { String::new() } else { lines.fold(head, |text, line| text + &line) }
 }
 
 /// The names of the cases with their rules.

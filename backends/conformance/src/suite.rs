@@ -1,7 +1,8 @@
 //! What all cases share: the connection, the handshake, random objects, and ways to ask.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    error::Error as _,
     hash::BuildHasher as _,
     sync::{
         Mutex, PoisonError,
@@ -22,6 +23,8 @@ use crate::{
     objects::{Objects, Vocabulary},
     options::{Bindable, Target},
     question::{Question, Scene},
+    timing::Timing,
+    trail::counted,
 };
 
 /// More than any request has whose response is read as bytes.
@@ -43,6 +46,9 @@ pub struct Suite {
     longest_status: Mutex<(usize, String)>,
     /// How many verdicts of each kind a verb gave, so that a report can say that all were the same.
     verdicts: Mutex<BTreeMap<Verb, BTreeMap<&'static str, usize>>>,
+    /// The verbs whose plain question is not answered: nothing else of them is worth asking.
+    unanswered: Mutex<BTreeSet<Verb>>,
+    timings: Mutex<Vec<Timing>>,
     /// A connection on which nothing is sent, from the beginning: no case then waits for its end alone.
     pub(crate) silent: tokio::sync::Mutex<Silent>,
 }
@@ -68,6 +74,8 @@ impl Suite {
             tables: AtomicU64::new(std::hash::RandomState::new().hash_one(target.seed)),
             longest_status: Mutex::default(),
             verdicts: Mutex::default(),
+            unanswered: Mutex::default(),
+            timings: Mutex::default(),
             silent: silent.into(),
             target,
             client,
@@ -102,7 +110,43 @@ impl Suite {
 
     /// The verb's declaration; a case about a verb that is not declared is skipped.
     pub(crate) fn terms(&self, verb: Verb) -> Result<Terms<'_>, Stop> {
-        self.declared.verb(verb).map_or_else(|| skipped(format!("{} is not declared", verb.name())), Ok)
+        let Some(terms) = self.declared.verb(verb) else {
+            return skipped(format!("{} is not declared", verb.name()));
+        };
+        if self.is_unanswered(verb) {
+            return skipped(format!("{} is not answered", verb.method()));
+        }
+        Ok(terms)
+    }
+
+    /// The verbs that can be asked: all but bind and those that are not answered.
+    pub(crate) fn askable(&self) -> impl Iterator<Item = Terms<'_>> {
+        self.declared.verbs().filter(|terms| terms.verb != Verb::Bind && !self.is_unanswered(terms.verb))
+    }
+
+    fn is_unanswered(&self, verb: Verb) -> bool {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).contains(&verb)
+    }
+
+    /// From now on the cases about this verb are skipped.
+    pub(crate) fn give_up(&self, verb: Verb) {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).insert(verb);
+    }
+
+    /// How long calls took, for the report.
+    pub(crate) fn timed(&self, timing: Timing) {
+        self.timings.lock().unwrap_or_else(PoisonError::into_inner).push(timing);
+    }
+
+    /// How long calls took.
+    pub fn timings(&self) -> Vec<Timing> {
+        self.timings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the backend's process has ended: nothing listens there any more.
+    pub(crate) async fn has_ended(&self) -> bool {
+        let connected = self.target.silent().await;
+        connected.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
     }
 
     /// What a gateway would ask about this scene.
@@ -210,9 +254,9 @@ impl Suite {
 
     /// The backend still answers a verb, or the handshake.
     pub(crate) async fn still_serves(&self, after: &str) -> Result<(), Stop> {
-        let verb = self.declared.verbs().map(|terms| terms.verb).find(|verb| *verb != Verb::Bind);
-        let served = match verb {
-            Some(verb) => self.ask(&self.random_question(verb, 2)?).await.map(drop),
+        let asked = self.askable().next();
+        let served = match asked {
+            Some(terms) => self.ask(&self.random_question(terms.verb, 2)?).await.map(drop),
             None => self.handshake().await.map(drop),
         };
         served.map_err(|stop| stop.after(&format!("after {after}")))
@@ -264,8 +308,19 @@ impl Suite {
     }
 }
 
-fn not_answered(question: &Question, status: &Status) -> Stop {
-    Stop::Failed(format!("{} was refused: {}", question.verb.method(), shown(status)))
+pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
+    let method = question.verb.method();
+    let nodes = question.verb.has_nodes().then(|| format!(" about {}", counted(question.count())));
+    let about = nodes.unwrap_or_default();
+    let refused = format!("{method}{about} was refused: {}", shown(status));
+    match status.code() {
+        Code::Internal | Code::Unknown if status.source().is_none() => {
+            let text =
+                format!("{refused}; by 49 that is an error of the policy's own code, and its log says where");
+            Stop::Failed(text).of(method, "10.2")
+        }
+        _ => Stop::Failed(refused),
+    }
 }
 
 /// What came back must be one of these codes, with a message.

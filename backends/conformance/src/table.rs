@@ -17,6 +17,7 @@ use crate::{
     question::{LARGE, Question, Scene, number},
     sent::Extent,
     suite::Suite,
+    trail::Sent,
 };
 
 /// The pause before a question about a table is repeated.
@@ -32,7 +33,7 @@ pub(crate) struct Table {
     messages: mpsc::Sender<Bytes>,
     responses: Option<Streaming<Bytes>>,
     opening: Option<Opening>,
-    patience: Duration,
+    client: Client,
 }
 
 /// A server may send the headers of its response with the first message only.
@@ -50,7 +51,7 @@ impl Table {
             messages,
             responses: None,
             opening: Some(opening),
-            patience: client.patience(),
+            client: client.clone(),
         }
     }
 
@@ -95,6 +96,14 @@ impl Table {
         }
     }
 
+    /// Waits until the messages so far have left: then another one does, which is empty, and makes room for a third.
+    pub(crate) async fn arrived(&mut self, terms: Terms<'_>) {
+        let message = self.message(terms, &[]);
+        self.send(&message).await;
+        // If the stream has ended, or is not read, the response says so.
+        drop(tokio::time::timeout(self.client.patience(), self.messages.reserve()).await);
+    }
+
     /// Sends without waiting for the response.
     pub(crate) async fn send(&self, message: &api::SyncNodesRequest) {
         self.send_bytes(message.encode_to_vec().into()).await;
@@ -102,15 +111,17 @@ impl Table {
 
     /// The same with any bytes.
     pub(crate) async fn send_bytes(&self, message: Bytes) {
+        self.client.sent(&Sent { method: "SyncNodes".to_owned(), message: message.clone() });
         // If the stream has ended, or is not read, the response says so.
-        drop(tokio::time::timeout(self.patience, self.messages.send(message)).await);
+        drop(tokio::time::timeout(self.client.patience(), self.messages.send(message)).await);
     }
 
     /// The next response, or how the stream ended: `Ok(None)` without an error.
     pub(crate) async fn response(&mut self) -> Result<Result<Option<u64>, Status>, Stop> {
-        match tokio::time::timeout(self.patience, self.next()).await {
+        let patience = self.client.patience();
+        match tokio::time::timeout(patience, self.next()).await {
             Ok(next) => next,
-            Err(_) => failed(format!("SyncNodes: no response within {:?}", self.patience)),
+            Err(_) => failed(format!("SyncNodes: no response within {patience:?}")),
         }
     }
 
@@ -170,7 +181,7 @@ impl Table {
 
     /// Ends the stream from this side, properly.
     pub(crate) async fn close(self) -> Result<(), Stop> {
-        let Self { messages, mut responses, opening, patience, .. } = self;
+        let Self { messages, mut responses, opening, client, .. } = self;
         drop(messages);
         let ended = async {
             if let Some(opening) = opening {
@@ -183,7 +194,7 @@ impl Table {
                 }
             }
         };
-        tokio::time::timeout(patience, ended).await.map_err(|_| {
+        tokio::time::timeout(client.patience(), ended).await.map_err(|_| {
             Stop::Failed("SyncNodes: the stream does not end although the client ended it".to_owned())
         })
     }
@@ -208,7 +219,7 @@ pub(crate) async fn held(suite: &Suite, nodes: usize) -> Result<(Terms<'_>, Scen
 
 /// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they want facts.
 pub(crate) fn table_verbs(suite: &Suite) -> impl Iterator<Item = Terms<'_>> {
-    PER_NODE.iter().filter_map(|verb| suite.declared.verb(*verb)).filter(|terms| terms.has_facts())
+    suite.askable().filter(|terms| PER_NODE.contains(&terms.verb) && terms.has_facts())
 }
 
 /// The verb whose rows the cases about tables use.

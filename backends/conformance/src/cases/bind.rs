@@ -16,6 +16,9 @@ use crate::{
     suite::Suite,
 };
 
+/// The cases that bind a pod.
+pub(crate) const BINDING: [&str; 4] = ["bind.outcome", "bind.again", "bind.other-uid", "bind.message"];
+
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
         "bind.no-call" Must ["48.1"] "a request without `call` is refused" => no_call;

@@ -196,7 +196,7 @@ async fn no_time(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     // The first ones end before they are sent, as at a gateway that is late.
     for microseconds in [0, 1, 200, 1_000, 20_000, 500_000] {
         let timeout = Some(Duration::from_micros(microseconds));
-        let extras = Extras { timeout, ..Extras::default() };
+        let extras = Extras { timeout, nodes: question.count(), ..Extras::default() };
         drop(suite.client.verb(verb, question.encode(), extras).await?);
     }
     suite.ask(&question).await.map(drop)

@@ -167,7 +167,7 @@ async fn positions(suite: &Suite, hook: Verb) -> Result<(), Stop> {
 async fn limits(suite: &Suite, hook: Verb) -> Result<(), Stop> {
     for (question, response) in responses(suite, hook).await? {
         let nodes = usize::try_from(question.count()).unwrap_or(usize::MAX >> 10);
-        check_limits(&response, nodes)?;
+        check_limits(&response, nodes).map_err(Stop::Failed)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::malformed::minimal;
 use crate::{
     case::{self, Case, Stop, skipped},
     client::{Extras, framed},
-    declared::{VERBS, Verb},
+    declared::VERBS,
     question::Scene,
     suite::Suite,
 };
@@ -104,10 +104,9 @@ async fn empty_entries(suite: &Suite) -> Result<(), Stop> {
 
 async fn random(suite: &Suite) -> Result<(), Stop> {
     let mut objects = suite.objects();
-    let verbs: Vec<_> =
-        suite.declared.verbs().map(|terms| terms.verb).filter(|verb| *verb != Verb::Bind).collect();
+    let verbs: Vec<_> = suite.askable().map(|terms| terms.verb).collect();
     if verbs.is_empty() {
-        return skipped("no verb but bind is declared");
+        return skipped("no verb but bind is declared and answered");
     }
     let scene = Scene::random(&mut objects, 4);
     for _ in 0..1_000 {

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{self as api, Purpose};
 use tonic::Code;
 
 use crate::{
-    case::{self, Case, Stop, failed, skipped},
+    case::{self, Case, Stop, skipped},
     declared::{ABOUT_NODES, DECIDING, HOOKS, PER_NODE, POD_ALONE, Verb},
     suite::Suite,
 };
@@ -74,7 +74,6 @@ async fn only_decides(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     }
     match suite.ask(&question).await {
         Ok(_) => Ok(()),
-        Err(Stop::Failed(text)) => failed(format!("PURPOSE_DECIDE: {text}")),
-        Err(stop) => Err(stop),
+        Err(stop) => Err(stop.after("PURPOSE_DECIDE")),
     }
 }

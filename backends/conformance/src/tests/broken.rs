@@ -5,6 +5,7 @@ mod changes;
 mod faults;
 mod hooks;
 mod proxy;
+mod runs;
 mod streams;
 mod subjects;
 
@@ -18,7 +19,7 @@ use self::{
     faults::fault,
     proxy::{Envelope, Fault, Proxy},
 };
-use crate::{Case, Finding, Options, Outcome, Suite, begin, case::Stop, cases, client::Client};
+use crate::{Case, Finding, Options, Outcome, Suite, begin, case::Stop, cases, client::Client, trail::Trail};
 
 /// The case that waits for the end of a connection.
 const SILENT: &str = "service.silent";
@@ -130,7 +131,7 @@ async fn responses_that_are_no_unary_ones_of_grpc_fail() {
         let replica = Subject::Reading.serve().await;
         let proxy = Proxy::start(replica, Fault { envelope, ..Fault::none() }).await;
         let endpoint = format!("http://{}", proxy.address()).parse().unwrap();
-        let client = Client::connect(&endpoint, Duration::from_mins(1)).await.unwrap();
+        let client = Client::connect(&endpoint, Duration::from_mins(1), Trail::default()).await.unwrap();
         let args = Subject::Reading.args().unwrap_or_default().as_bytes().into();
         let answered = client.info(&api::GetInfoRequest { args, ..api::GetInfoRequest::default() }).await;
         let expected = format!("/extender.policy.v1alpha1.PolicyService/GetInfo: {text}");

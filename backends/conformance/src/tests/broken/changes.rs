@@ -1,9 +1,10 @@
 //! Ways to break a rule: changes of requests and answers, from which the faults are made.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
+use futures_util::future::BoxFuture;
 use prost::Message as _;
 use tonic::{Code, Status};
 
@@ -22,6 +23,17 @@ pub(super) fn after(
     change: impl Fn(&Ask, &State, Result<Bytes, Status>) -> Result<Bytes, Status> + Send + Sync + 'static,
 ) -> Fault {
     Fault { after: Some(Box::new(change)), ..Fault::none() }
+}
+
+/// Calls for which this has a time take so much longer.
+pub(super) fn pauses(time: impl Fn(&Ask, &State) -> Option<Duration> + Send + Sync + 'static) -> Fault {
+    pauses_for(move |ask, state| Box::pin(tokio::time::sleep(time(ask, state).unwrap_or_default())))
+}
+
+pub(super) fn pauses_for(
+    pause: impl for<'a> Fn(&'a Ask, &'a State) -> BoxFuture<'a, ()> + Send + Sync + 'static,
+) -> Fault {
+    Fault { pause: Some(Box::new(pause)), ..Fault::none() }
 }
 
 pub(super) fn streams(stream: streams::StreamFault) -> Fault {

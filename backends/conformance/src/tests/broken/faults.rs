@@ -1,6 +1,9 @@
 //! For each case a backend that breaks the rule that the case is about.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
@@ -9,8 +12,8 @@ use tonic::{Code, Status};
 
 use super::{
     changes::{
-        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, refuses, sent,
-        spoils, streams, tolerates,
+        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, pauses,
+        pauses_for, refuses, sent, spoils, streams, tolerates,
     },
     hooks,
     proxy::{Accepts, Ask, Fault, State, padded, status},
@@ -77,6 +80,7 @@ fn handshake(case: &str) -> Fault {
         "pure" => info(|info, _| info.verbs[0].side_effects = true),
         "table" => streams(streams::StreamFault::Unimplemented),
         "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
+        "time" => pauses(|ask, _| (ask.method == "GetInfo").then_some(Duration::from_millis(1_500))),
         "at-once" => info(|info, ask| info.version = (ask.number / 20).to_string()),
         "other-connection" => info(|info, ask| info.version = ask.connection.to_string()),
         "later-gateway" => before(|ask, _| {
@@ -212,6 +216,11 @@ fn call(case: &str) -> Fault {
         "undeclared" => {
             after(|ask, _, answered| if is_verb(&ask.method) { Ok(Bytes::new()) } else { answered })
         }
+        "answered" => refuses(|_| true, Code::Internal),
+        "time" => pauses(|ask, _| {
+            sent(ask).filter(|sent| sent.nodes.count == 500).map(|_| Duration::from_millis(250))
+        }),
+        "dead-calls" => works_on(),
         "evaluated" | "huge" => {
             answers(|_, sent| sent.nodes.count != 1, |answer| answer.result().evaluated += 1)
         }
@@ -258,6 +267,24 @@ fn call(case: &str) -> Fault {
         "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
         other => panic!("no fault for {other}"),
     }
+}
+
+/// Ten calls at a time take a while each, whether somebody waits for them or not.
+fn works_on() -> Fault {
+    let workers = Arc::new(tokio::sync::Semaphore::new(10));
+    pauses_for(move |ask, _| {
+        let (workers, is_verb) = (Arc::clone(&workers), is_verb(&ask.method));
+        Box::pin(async move {
+            let work = async move {
+                let _worker = workers.acquire_owned().await;
+                // Much longer than an empty call, also beside the other tests.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            };
+            if is_verb {
+                tokio::spawn(work).await.unwrap();
+            }
+        })
+    })
 }
 
 /// Refuses the largest numbers, and odd or long texts.
@@ -432,7 +459,8 @@ fn table(case: &str) -> (Subject, Fault) {
             api::Miss::TableUnknown => Err(status(Code::NotFound)),
             miss => Ok(miss),
         }),
-        "behind" | "unknown-id" | "removed" => misses(|miss| match miss {
+        "behind" => wait_for_message(),
+        "unknown-id" | "removed" => misses(|miss| match miss {
             api::Miss::TableBehind => Ok(api::Miss::TableUnknown),
             miss => Ok(miss),
         }),
@@ -461,7 +489,7 @@ fn table(case: &str) -> (Subject, Fault) {
         "closed" | "reset" | "disconnected" => streams(F::NeverEnds),
         "again" => streams(F::OneStream),
         "huge" => streams(F::RefusesLarge),
-        "meanwhile" => Fault { before: Some(Box::new(busy)), ..streams(F::Blocks) },
+        "meanwhile" => Fault { stream: F::Blocks, ..wait_while_busy() },
         "nothing-sent" => streams(F::Spoiled),
         other => panic!("no fault for {other}"),
     };
@@ -479,12 +507,36 @@ fn doubled(ask: &Ask, state: &State) -> Bytes {
     api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec().into()
 }
 
-fn busy(ask: &Ask, state: &State) -> Result<Bytes, Status> {
-    if is_verb(&ask.method) && state.busy.load(Ordering::SeqCst) {
-        state.called.notify_one();
-        return Err(status(Code::Unavailable));
-    }
-    Ok(ask.message.clone())
+/// Calls wait while a message is applied.
+fn wait_while_busy() -> Fault {
+    pauses_for(|ask, state| {
+        Box::pin(async move {
+            while is_verb(&ask.method) {
+                let changed = state.changed.notified();
+                if !state.busy.load(Ordering::SeqCst) {
+                    return;
+                }
+                state.called.notify_one();
+                changed.await;
+            }
+        })
+    })
+}
+
+/// Calls wait for the message that brings the version that they name.
+fn wait_for_message() -> Fault {
+    pauses_for(|ask, state| {
+        Box::pin(async move {
+            let at_least = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.at_least));
+            while at_least.is_some() {
+                let changed = state.changed.notified();
+                if at_least <= Some(state.applied.load(Ordering::SeqCst)) {
+                    return;
+                }
+                changed.await;
+            }
+        })
+    })
 }
 
 fn hostile(case: &str) -> Fault {

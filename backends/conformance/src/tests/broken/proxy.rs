@@ -6,12 +6,13 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -20,7 +21,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tonic::{Code, Status, body::Body, transport::Endpoint};
 
 use super::streams;
-use crate::client::{Client, Extras};
+use crate::{
+    client::{Client, Extras},
+    trail::Trail,
+};
 
 /// What a rule's breaker knows about a call.
 pub(super) struct Ask {
@@ -49,6 +53,11 @@ pub(super) struct State {
     /// A message of a stream is being applied.
     pub(super) busy: AtomicBool,
     pub(super) called: tokio::sync::Notify,
+    /// The version of the latest table, and its changes.
+    pub(super) applied: AtomicU64,
+    pub(super) changed: tokio::sync::Notify,
+    /// The proxy ends.
+    ended: tokio::sync::Notify,
     methods: Mutex<HashMap<String, usize>>,
     /// The connections that asked for the handshake, and those of tables.
     pub(super) greeted: Mutex<HashSet<usize>>,
@@ -76,6 +85,8 @@ impl State {
 
 type Answered = Result<Bytes, Status>;
 type Before = Box<dyn Fn(&Ask, &State) -> Answered + Send + Sync>;
+pub(super) type Pause = Box<dyn for<'a> Fn(&'a Ask, &'a State) -> BoxFuture<'a, ()> + Send + Sync>;
+type Fatal = Box<dyn Fn(&Ask) -> bool + Send + Sync>;
 type After = Box<dyn Fn(&Ask, &State, Answered) -> Answered + Send + Sync>;
 
 /// Which rule is broken, and how.
@@ -85,6 +96,10 @@ pub(super) struct Fault {
     pub(super) before: Option<Before>,
     /// Changes an answer.
     pub(super) after: Option<After>,
+    /// Delays a request.
+    pub(super) pause: Option<Pause>,
+    /// Ends the proxy as a crash does.
+    pub(super) fatal: Option<Fatal>,
     /// A call is over before it is answered.
     pub(super) spoiled_by_cancel: bool,
     /// A body is not one message of gRPC.
@@ -154,7 +169,7 @@ pub(super) struct Shared {
 impl Proxy {
     pub(super) async fn start(backend: SocketAddr, fault: Fault) -> Self {
         let endpoint: Endpoint = format!("http://{backend}").parse().unwrap();
-        let backend = Client::connect(&endpoint, Duration::from_mins(1)).await.unwrap();
+        let backend = Client::connect(&endpoint, Duration::from_mins(1), Trail::default()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared { fault, state: State::default(), backend });
@@ -169,7 +184,11 @@ impl Proxy {
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     // The connections end with the proxy.
     let mut serving = tokio::task::JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.unwrap().0,
+            () = shared.state.ended.notified() => break,
+        };
         let connection = shared.state.connections.fetch_add(1, Ordering::SeqCst);
         let open = shared.state.open_connections.fetch_add(1, Ordering::SeqCst);
         let Fault { connections, open_connections, .. } = &shared.fault;
@@ -181,6 +200,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         }
         serving.spawn(serve(stream, connection, Arc::clone(&shared)));
     }
+    // Before the connections.
+    drop(listener);
 }
 
 /// How long a connection may be silent: half of the time that the case for it waits. A client may begin late on a slow machine.
@@ -285,6 +306,13 @@ async fn answer(shared: &Shared, path: &str, ask: Ask) -> Answered {
     }
     // Gives others the chance to come in between.
     tokio::task::yield_now().await;
+    if fault.fatal.as_ref().is_some_and(|fatal| fatal(&ask)) {
+        state.ended.notify_one();
+        std::future::pending::<()>().await;
+    }
+    if let Some(pause) = &fault.pause {
+        pause(&ask, state).await;
+    }
     let message = match &fault.before {
         Some(before) => before(&ask, state),
         None => Ok(ask.message.clone()),

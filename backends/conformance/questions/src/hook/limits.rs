@@ -7,16 +7,11 @@ use extender_policy_api::limits::{
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
-use crate::{
-    answer::at_most,
-    case::{Stop, failed},
-};
-
 /// A response about so many nodes is within the limits.
-pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), Stop> {
-    response.pod.iter().try_for_each(|change| of_pod(change).map_err(|stop| stop.after("`pod`")))?;
+pub fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), String> {
+    response.pod.iter().try_for_each(|change| of_pod(change).map_err(|why| format!("`pod`: {why}")))?;
     for (at, change) in response.nodes.iter().enumerate() {
-        of_node(change).map_err(|stop| stop.after(&format!("`nodes[{at}]`")))?;
+        of_node(change).map_err(|why| format!("`nodes[{at}]`: {why}"))?;
     }
     let entries = response.pod.iter().map(entries_of_pod).chain(response.nodes.iter().map(entries_of_node));
     let (entries, most) = (entries.sum::<usize>(), RESPONSE_ENTRIES + NODE_ENTRIES * nodes);
@@ -26,14 +21,25 @@ pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result
     few_users(response.nodes.iter().map(users_of).sum(), RESPONSE_USERS + NODE_USERS * nodes)
 }
 
-fn few_users(users: usize, most: usize) -> Result<(), Stop> {
+fn failed<T>(why: impl Into<String>) -> Result<T, String> {
+    Err(why.into())
+}
+
+fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), String> {
+    if text.len() > bytes {
+        return failed(format!("{what} has {} bytes; at most {bytes} are allowed", text.len()));
+    }
+    Ok(())
+}
+
+fn few_users(users: usize, most: usize) -> Result<(), String> {
     if users > most {
         return failed(format!("its holds have {users} users; at most {most} are allowed"));
     }
     Ok(())
 }
 
-fn of_pod(change: &api::PodChange) -> Result<(), Stop> {
+fn of_pod(change: &api::PodChange) -> Result<(), String> {
     let added = change.add_requests.iter().flat_map(|added| added.others.keys());
     let keys = change.set_labels.keys().chain(&change.remove_labels);
     let keys = keys.chain(change.set_node_selector.keys()).chain(&change.remove_node_selector).chain(added);
@@ -45,7 +51,7 @@ fn of_pod(change: &api::PodChange) -> Result<(), Stop> {
     few_entries(entries_of_pod(change))
 }
 
-fn of_node(change: &api::NodeChange) -> Result<(), Stop> {
+fn of_node(change: &api::NodeChange) -> Result<(), String> {
     let keys = change.set_labels.keys().chain(&change.remove_labels);
     let keys = keys.chain(amounts(change).flat_map(|added| added.others.keys()));
     keys.map(String::as_str).try_for_each(key)?;
@@ -62,7 +68,7 @@ fn of_node(change: &api::NodeChange) -> Result<(), Stop> {
     few_entries(entries_of_node(change))
 }
 
-fn hold(hold: &api::Hold) -> Result<(), Stop> {
+fn hold(hold: &api::Hold) -> Result<(), String> {
     let Some(resources) = &hold.resources else { return failed("it has a hold without resources") };
     if hold.users.iter().any(|user| !(1..=USER_UID_BYTES).contains(&user.uid.len())) {
         return failed(format!("the user of a hold has no UID of at most {USER_UID_BYTES} bytes"));
@@ -85,25 +91,25 @@ fn users_of(change: &api::NodeChange) -> usize {
     users.map(|user| 1 + user.at_most.as_ref().map_or(0, |at_most| at_most.others.len())).sum()
 }
 
-fn key(key: &str) -> Result<(), Stop> {
+fn key(key: &str) -> Result<(), String> {
     if key.is_empty() {
         return failed("it has an empty key");
     }
     at_most("a key", key, KEY_BYTES)
 }
 
-fn value(value: &str) -> Result<(), Stop> {
+fn value(value: &str) -> Result<(), String> {
     at_most("a value", value, CHANGE_VALUE_BYTES)
 }
 
 /// An empty key means every taint.
-fn toleration(toleration: &api::Toleration) -> Result<(), Stop> {
+fn toleration(toleration: &api::Toleration) -> Result<(), String> {
     at_most("a key", &toleration.key, KEY_BYTES)?;
     let texts = [&toleration.operator, &toleration.value, &toleration.effect];
     texts.into_iter().try_for_each(|text| value(text))
 }
 
-fn node_affinity(change: &api::PodChange, affinity: &api::NodeAffinity) -> Result<(), Stop> {
+fn node_affinity(change: &api::PodChange, affinity: &api::NodeAffinity) -> Result<(), String> {
     if change.remove_node_affinity {
         return failed("it has both `node_affinity` and `remove_node_affinity`");
     }
@@ -128,7 +134,7 @@ fn terms(affinity: &api::NodeAffinity) -> usize {
     affinity.preferred.len() + required.chain(preferred).map(size).sum::<usize>()
 }
 
-fn few_entries(entries: usize) -> Result<(), Stop> {
+fn few_entries(entries: usize) -> Result<(), String> {
     if entries > CHANGE_ENTRIES {
         return failed(format!("it has {entries} entries; at most {CHANGE_ENTRIES} are allowed"));
     }
@@ -162,11 +168,11 @@ mod tests {
 
     use super::*;
 
-    fn pod(change: api::PodChange) -> Result<(), Stop> {
+    fn pod(change: api::PodChange) -> Result<(), String> {
         check(&api::BeforeScoreResponse { pod: Some(change), ..api::BeforeScoreResponse::default() }, 0)
     }
 
-    fn node(change: api::NodeChange) -> Result<(), Stop> {
+    fn node(change: api::NodeChange) -> Result<(), String> {
         check(&api::BeforeScoreResponse { nodes: vec![change], ..api::BeforeScoreResponse::default() }, 1)
     }
 

@@ -7,7 +7,7 @@ use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_ser
 
 /// A verb of `PolicyService`, or a hook of `HookService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verb {
+pub enum Verb {
     Filter,
     Score,
     Preempt,
@@ -18,7 +18,7 @@ pub(crate) enum Verb {
 }
 
 /// All verbs.
-pub(crate) const VERBS: [Verb; 7] = [
+pub const VERBS: [Verb; 7] = [
     Verb::Filter,
     Verb::Score,
     Verb::Preempt,
@@ -29,7 +29,7 @@ pub(crate) const VERBS: [Verb; 7] = [
 ];
 
 /// The verbs that can be asked without changing the cluster.
-pub(crate) const ALL_BUT_BIND: [Verb; 6] = [
+pub const ALL_BUT_BIND: [Verb; 6] = [
     Verb::Filter,
     Verb::Score,
     Verb::Preempt,
@@ -39,31 +39,30 @@ pub(crate) const ALL_BUT_BIND: [Verb; 6] = [
 ];
 
 /// The verbs whose requests have nodes.
-pub(crate) const ABOUT_NODES: [Verb; 5] =
+pub const ABOUT_NODES: [Verb; 5] =
     [Verb::Filter, Verb::Score, Verb::Preempt, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 /// The verbs of `PolicyService` whose requests have nodes, which can have side effects.
-pub(crate) const DECIDING: [Verb; 3] = [Verb::Filter, Verb::Score, Verb::Preempt];
+pub const DECIDING: [Verb; 3] = [Verb::Filter, Verb::Score, Verb::Preempt];
 
 /// The verbs that can look at one node at a time.
-pub(crate) const PER_NODE: [Verb; 4] =
-    [Verb::Filter, Verb::Score, Verb::BeforeFilterNodes, Verb::BeforeScore];
+pub const PER_NODE: [Verb; 4] = [Verb::Filter, Verb::Score, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 /// The verbs whose answers can be pure.
-pub(crate) const CACHEABLE: [Verb; 5] =
+pub const CACHEABLE: [Verb; 5] =
     [Verb::Filter, Verb::Score, Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 /// The verbs that are told where the pods are that are like the pod.
-pub(crate) const TOLD_TOPOLOGY: [Verb; 2] = [Verb::Filter, Verb::Score];
+pub const TOLD_TOPOLOGY: [Verb; 2] = [Verb::Filter, Verb::Score];
 
 /// The hook whose requests have a pod alone.
-pub(crate) const POD_ALONE: [Verb; 1] = [Verb::BeforeFilter];
+pub const POD_ALONE: [Verb; 1] = [Verb::BeforeFilter];
 
 /// The hooks.
-pub(crate) const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
+pub const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 /// The hooks whose requests have nodes.
-pub(crate) const NODE_HOOKS: [Verb; 2] = [Verb::BeforeFilterNodes, Verb::BeforeScore];
+pub const NODE_HOOKS: [Verb; 2] = [Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 impl Verb {
     /// The name in the gateway's configuration and in the names of cases, that of the method, and the number in the handshake.
@@ -82,67 +81,67 @@ impl Verb {
     }
 
     /// As in the gateway's configuration and in the names of cases.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         self.names().0
     }
 
     /// The name of the method.
-    pub(crate) fn method(self) -> &'static str {
+    pub fn method(self) -> &'static str {
         self.names().1
     }
 
     /// As in the handshake.
-    pub(crate) fn declared(self) -> api::Verb {
+    pub fn declared(self) -> api::Verb {
         self.names().2
     }
 
     /// The service that has the method.
-    pub(crate) fn service(self) -> &'static str {
+    pub fn service(self) -> &'static str {
         if self.is_hook() { hook_service_server::SERVICE_NAME } else { policy_service_server::SERVICE_NAME }
     }
 
     /// Whether it is a method of `HookService`.
-    pub(crate) fn is_hook(self) -> bool {
+    pub fn is_hook(self) -> bool {
         HOOKS.contains(&self)
     }
 
     /// Whether its requests have nodes.
-    pub(crate) fn has_nodes(self) -> bool {
+    pub fn has_nodes(self) -> bool {
         ABOUT_NODES.contains(&self)
     }
 }
 
 /// A handshake.
 #[derive(Clone, Debug)]
-pub(crate) struct Declared {
-    pub(crate) info: api::GetInfoResponse,
+pub struct Declared {
+    pub info: api::GetInfoResponse,
 }
 
 impl Declared {
     /// What the backend says about a verb; `None` if it does not list it.
-    pub(crate) fn verb(&self, verb: Verb) -> Option<Terms<'_>> {
+    pub fn verb(&self, verb: Verb) -> Option<Terms<'_>> {
         let declared = i32::from(verb.declared());
         let info = self.info.verbs.iter().find(|info| info.verb == declared)?;
         Some(Terms { verb, info, handshake: &self.info })
     }
 
     /// The verbs that are listed.
-    pub(crate) fn verbs(&self) -> impl Iterator<Item = Terms<'_>> {
+    pub fn verbs(&self) -> impl Iterator<Item = Terms<'_>> {
         VERBS.into_iter().filter_map(|verb| self.verb(verb))
     }
 
     /// Whether the backend holds tables of nodes.
-    pub(crate) fn holds_tables(&self) -> bool {
+    pub fn holds_tables(&self) -> bool {
         self.lists(api::node_table_service_server::SERVICE_NAME)
     }
 
     /// Whether `services` has this one.
-    pub(crate) fn lists(&self, service: &str) -> bool {
+    pub fn lists(&self, service: &str) -> bool {
         self.info.services.iter().any(|listed| listed == service)
     }
 
     /// The largest request in bytes that the backend accepts.
-    pub(crate) fn max_request_bytes(&self) -> u64 {
+    pub fn max_request_bytes(&self) -> u64 {
         match self.info.max_request_bytes {
             0 => REQUEST_BYTES as u64,
             limit => limit,
@@ -150,7 +149,7 @@ impl Declared {
     }
 
     /// The keys of labels and annotations that any verb names.
-    pub(crate) fn keys(&self) -> BTreeSet<&str> {
+    pub fn keys(&self) -> BTreeSet<&str> {
         let reads = self.info.verbs.iter().filter_map(|verb| verb.reads.as_ref());
         let maps = reads.flat_map(|reads| {
             let pod = reads.pod.iter().flat_map(|pod| [&pod.labels, &pod.annotations]);
@@ -162,52 +161,52 @@ impl Declared {
 
 /// What the backend declares about one verb.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms<'a> {
-    pub(crate) verb: Verb,
-    pub(crate) info: &'a api::VerbInfo,
-    pub(crate) handshake: &'a api::GetInfoResponse,
+pub struct Terms<'a> {
+    pub verb: Verb,
+    pub info: &'a api::VerbInfo,
+    pub handshake: &'a api::GetInfoResponse,
 }
 
 impl<'a> Terms<'a> {
     /// The declaration of what the verb reads.
-    pub(crate) fn reads(self) -> Option<&'a api::Reads> {
+    pub fn reads(self) -> Option<&'a api::Reads> {
         self.info.reads.as_ref()
     }
 
     /// `Call.reads` of its requests.
-    pub(crate) fn reads_id(self) -> u32 {
+    pub fn reads_id(self) -> u32 {
         self.reads().map_or(0, |reads| reads.id)
     }
 
-    pub(crate) fn has_facts(self) -> bool {
+    pub fn has_facts(self) -> bool {
         matches!(self.info.node_view(), api::NodeView::Facts | api::NodeView::FactsAndRaw)
     }
 
-    pub(crate) fn has_raw_nodes(self) -> bool {
+    pub fn has_raw_nodes(self) -> bool {
         self.info.node_view() == api::NodeView::FactsAndRaw
     }
 
     /// Whether an answer about a node is the same whichever other nodes are in the request.
-    pub(crate) fn is_per_node(self) -> bool {
+    pub fn is_per_node(self) -> bool {
         self.info.scope() == api::Scope::Node
     }
 
     /// Bind changes the cluster, whatever it declares.
-    pub(crate) fn has_side_effects(self) -> bool {
+    pub fn has_side_effects(self) -> bool {
         self.info.side_effects || self.verb == Verb::Bind
     }
 
-    pub(crate) fn is_pure(self) -> bool {
+    pub fn is_pure(self) -> bool {
         self.info.pure
     }
 
     /// The bounds of raw scores.
-    pub(crate) fn scores(self) -> std::ops::RangeInclusive<i32> {
+    pub fn scores(self) -> std::ops::RangeInclusive<i32> {
         self.info.score_min.unwrap_or(i32::MIN)..=self.info.score_max.unwrap_or(i32::MAX)
     }
 
     /// What rows of a table for this verb contain (SPEC.md, 44).
-    pub(crate) fn table_view(self) -> api::TableView {
+    pub fn table_view(self) -> api::TableView {
         let reads = self.reads().map(|reads| canonical(reads.node.clone().unwrap_or_default()));
         let annotation_prefixes = match reads {
             Some(_) => Vec::new(),

@@ -12,21 +12,22 @@ use crate::{
 
 /// A pod and the nodes that it could run on, before a verb's declaration selects what is sent of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Scene {
-    pub(crate) pod: Pod,
-    pub(crate) nodes: Vec<Node>,
+#[must_use]
+pub struct Scene {
+    pub pod: Pod,
+    pub nodes: Vec<Node>,
     /// One list for each node.
-    pub(crate) victims: Vec<Vec<Pod>>,
+    pub victims: Vec<Vec<Pod>>,
 }
 
 /// The nodes of a large cluster.
-pub(crate) const LARGE: usize = 15_000;
+pub const LARGE: usize = 15_000;
 
 /// The most victims on a node.
 const VICTIMS: usize = 3;
 
 impl Scene {
-    pub(crate) fn random(objects: &mut Objects, nodes: usize) -> Self {
+    pub fn random(objects: &mut Objects, nodes: usize) -> Self {
         let (pod, nodes) = (objects.pod(), objects.nodes(nodes));
         let victims = nodes.iter().map(|_| {
             let count = 1 + objects.random.below(VICTIMS);
@@ -36,7 +37,7 @@ impl Scene {
     }
 
     /// The same pod with the nodes at these positions, in this order.
-    pub(crate) fn select(&self, positions: &[usize]) -> Self {
+    pub fn select(&self, positions: &[usize]) -> Self {
         let nodes = positions.iter().filter_map(|at| self.nodes.get(*at).cloned()).collect();
         let victims = positions.iter().filter_map(|at| self.victims.get(*at).cloned()).collect();
         Self { pod: self.pod.clone(), nodes, victims }
@@ -45,25 +46,26 @@ impl Scene {
 
 /// A request of a verb, before it is encoded.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Question {
-    pub(crate) verb: Verb,
-    pub(crate) call: Option<api::Call>,
-    pub(crate) pod: Option<api::Pod>,
-    pub(crate) nodes: Option<api::Nodes>,
+#[must_use]
+pub struct Question {
+    pub verb: Verb,
+    pub call: Option<api::Call>,
+    pub pod: Option<api::Pod>,
+    pub nodes: Option<api::Nodes>,
     /// Of preempt alone.
-    pub(crate) candidates: Vec<api::Candidate>,
+    pub candidates: Vec<api::Candidate>,
     /// Of filter alone.
-    pub(crate) want_scores: bool,
+    pub want_scores: bool,
 }
 
 impl Question {
     /// As a gateway asks.
-    pub(crate) fn new(terms: Terms<'_>, scene: &Scene, args: &Bytes) -> Self {
+    pub fn new(terms: Terms<'_>, scene: &Scene, args: &Bytes) -> Self {
         Self::with(terms, scene, args, Extent::Declared)
     }
 
     /// With more than the declaration asks for.
-    pub(crate) fn with(terms: Terms<'_>, scene: &Scene, args: &Bytes, extent: Extent) -> Self {
+    pub fn with(terms: Terms<'_>, scene: &Scene, args: &Bytes, extent: Extent) -> Self {
         let candidate = |victims: &Vec<Pod>| {
             let victims = victims.iter().map(|pod| api::Victim {
                 uid: pod.identity.uid.clone(),
@@ -86,20 +88,20 @@ impl Question {
     }
 
     /// With another `Nodes`, for the same nodes.
-    pub(crate) fn by_table(mut self, node_ref: api::NodeRef) -> Self {
+    pub fn by_table(mut self, node_ref: api::NodeRef) -> Self {
         let count = number(node_ref.ids.len());
         self.nodes = Some(api::Nodes { count, form: Some(api::nodes::Form::Table(node_ref)) });
         self
     }
 
     /// With a change of the call.
-    pub(crate) fn called(mut self, change: impl FnOnce(&mut api::Call)) -> Self {
+    pub fn called(mut self, change: impl FnOnce(&mut api::Call)) -> Self {
         self.call.as_mut().map(change);
         self
     }
 
     /// With a change of each row.
-    pub(crate) fn rows(mut self, change: impl FnMut(&mut api::NodeRow)) -> Self {
+    pub fn rows(mut self, change: impl FnMut(&mut api::NodeRow)) -> Self {
         if let Some(api::nodes::Form::Rows(rows)) = self.nodes.as_mut().and_then(|nodes| nodes.form.as_mut())
         {
             rows.rows.iter_mut().for_each(change);
@@ -108,17 +110,17 @@ impl Question {
     }
 
     /// The number of nodes that it names.
-    pub(crate) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.nodes.as_ref().map_or(0, |nodes| nodes.count)
     }
 
     /// `Result.evaluated` of its answer: the hook without nodes is about one pod.
-    pub(crate) fn evaluated(&self) -> u32 {
+    pub fn evaluated(&self) -> u32 {
         if self.verb == Verb::BeforeFilter { 1 } else { self.count() }
     }
 
     /// With fields of a later version in the request and in each of its parts.
-    pub(crate) fn encode_with(&self, unknown: &[u8]) -> Bytes {
+    pub fn encode_with(&self, unknown: &[u8]) -> Bytes {
         let Self { call, pod, nodes, .. } = self;
         let parts = [
             (1, call.as_ref().map(prost::Message::encode_to_vec)),
@@ -137,7 +139,7 @@ impl Question {
         message.freeze()
     }
 
-    pub(crate) fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let Self { verb, call, pod, nodes, candidates, want_scores } = self.clone();
         let encoded = match verb {
             Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
@@ -158,7 +160,7 @@ fn in_rows(terms: Terms<'_>, scene: &Scene, extent: Extent) -> api::Nodes {
 }
 
 /// The beginning of a request.
-pub(crate) fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
+pub fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
     api::Call {
         id: "conformance".to_owned(),
         purpose: api::Purpose::Decide.into(),
@@ -171,6 +173,6 @@ pub(crate) fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
 }
 
 /// A length as the contract counts it.
-pub(crate) fn number(length: usize) -> u32 {
+pub fn number(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// How much of an object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// What the verb declares, as a gateway does.
     Declared,
     /// Everything that the declaration leaves out, in addition.
@@ -28,7 +28,7 @@ struct Values {
 
 impl Terms<'_> {
     /// A node.
-    pub(crate) fn row(self, node: &Node, extent: Extent) -> api::NodeRow {
+    pub fn row(self, node: &Node, extent: Extent) -> api::NodeRow {
         let more = extent == Extent::More;
         let named = self.reads().is_none_or(|reads| {
             let name = i32::from(api::NodePart::Name);
@@ -74,12 +74,12 @@ impl Terms<'_> {
     }
 
     /// The pod to be placed.
-    pub(crate) fn pod(self, pod: &Pod, extent: Extent) -> api::Pod {
+    pub fn pod(self, pod: &Pod, extent: Extent) -> api::Pod {
         api::Pod { topology_counts: self.topology_counts(pod), ..self.victim(pod, extent) }
     }
 
     /// A pod that would be evicted: without counts.
-    pub(crate) fn victim(self, pod: &Pod, extent: Extent) -> api::Pod {
+    pub fn victim(self, pod: &Pod, extent: Extent) -> api::Pod {
         let declared = self.reads().map(|reads| reads.pod.clone().unwrap_or_default());
         let identified = match &declared {
             None => !self.is_pure(),

@@ -7,7 +7,7 @@ use super::{Node, Pod};
 
 impl Node {
     /// A `v1.Node` that says the same as the facts.
-    pub(crate) fn json(&self) -> Vec<u8> {
+    pub fn json(&self) -> Vec<u8> {
         let taint =
             |taint: &api::Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
         let condition = |(kind, status): (&String, &String)| json!({"type": kind, "status": status});
@@ -32,7 +32,7 @@ impl Node {
 
 impl Pod {
     /// A `v1.Pod` that says the same as identity and facts.
-    pub(crate) fn json(&self) -> Vec<u8> {
+    pub fn json(&self) -> Vec<u8> {
         let facts = &self.facts;
         let mut metadata = json!({
             "name": self.identity.name,

@@ -1,12 +1,17 @@
 //! `policy-speed`: how fast backends answer, side by side.
 
+mod round;
+
 use std::{
     io::{self, Write as _},
     process::ExitCode,
 };
 
 use clap::Parser;
-use policy_conformance::{Asking, Measured, Mode, StartError, Suite, UsageError, begin, measure, median};
+use extender_bench::statistics::{Spread, percentile};
+use policy_conformance::{Asking, Mode, StartError, Suite, UsageError, begin};
+
+use self::round::{Measured, measure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,7 +93,12 @@ async fn run(options: &SpeedOptions) -> Result<String, SpeedFailure> {
         .iter()
         .enumerate()
         .flat_map(|(at, (name, _))| {
-            Mode::ALL.map(|mode| Row { at, name: name.clone(), mode, measured: Ok(Measured::default()) })
+            [Mode::Rows, Mode::Table].map(|mode| Row {
+                at,
+                name: name.clone(),
+                mode,
+                measured: Ok(Measured::default()),
+            })
         })
         .collect();
     for round in 1..=options.rounds {
@@ -118,19 +128,24 @@ fn table(rows: &[Row]) -> String {
         "| backend | nodes by | p50 ms | p99 ms | calls/s, 8 at once | all processes |\n|---|---|---|---|---|---|\n",
     );
     for Row { name, mode, measured, .. } in rows {
-        let mode = mode.name();
+        let mode = match mode {
+            Mode::Rows => "rows",
+            Mode::Table => "table",
+        };
         let line = match measured {
-            Ok(measured) => {
-                let [p50, p99] = [0.5, 0.99].map(|share| measured.quantile(share).as_secs_f64() * 1_000.0);
-                let together = if measured.together.is_empty() {
-                    "–".to_owned()
-                } else {
-                    format!("{:.0}", median(&measured.together))
+            Ok(Measured { times, .. }) if times.is_empty() => {
+                format!("| {name} | {mode} | – | – | – | – |\n")
+            }
+            Ok(Measured { times, rates, together }) => {
+                let mut times = times.clone();
+                times.sort_by(f64::total_cmp);
+                let [p50, p99] = [50, 99].map(|percent| percentile(&times, percent));
+                let rate = Spread::of(rates.iter().copied()).median;
+                let together = match together.as_slice() {
+                    [] => "–".to_owned(),
+                    rates => format!("{:.0}", Spread::of(rates.iter().copied()).median),
                 };
-                format!(
-                    "| {name} | {mode} | {p50:.2} | {p99:.2} | {:.0} | {together} |\n",
-                    median(&measured.rates)
-                )
+                format!("| {name} | {mode} | {p50:.2} | {p99:.2} | {rate:.0} | {together} |\n")
             }
             Err(why) => format!("| {name} | {mode} | – | – | {why} | – |\n"),
         };

@@ -11,9 +11,11 @@ use crate::random::Random;
 
 /// Keys and values of which labels and annotations are made.
 #[derive(Clone, Debug)]
-pub(crate) struct Vocabulary {
+pub struct Vocabulary {
     keys: Vec<String>,
     values: Vec<String>,
+    /// The values of some keys, which have no others.
+    own: BTreeMap<String, Vec<String>>,
 }
 
 /// Labels and annotations that policies look at often.
@@ -29,23 +31,32 @@ const KEYS: [&str; 6] = [
 const VALUES: [&str; 8] = ["", "a", "amd64", "arm64", "b", "true", "4", "web"];
 
 impl Vocabulary {
-    /// The words of the handshake, of the operator's args and of the command line, and some of Kubernetes.
-    pub(crate) fn new<'a>(keys: impl IntoIterator<Item = &'a str>, args: &[u8], values: &[String]) -> Self {
+    /// The words of the handshake, of the operator's args and of the command line, and some of Kubernetes. A value of the
+    /// command line that has an equals sign is one of the key before it.
+    pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>, args: &[u8], values: &[String]) -> Self {
         let mut all_keys: BTreeSet<_> = KEYS.map(str::to_owned).into_iter().collect();
         all_keys.extend(
             keys.into_iter().map(|key| if key.is_empty() { "key".to_owned() } else { key.to_owned() }),
         );
         let mut all_values: BTreeSet<_> = VALUES.map(str::to_owned).into_iter().collect();
-        all_values.extend(values.iter().cloned());
+        let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for value in values {
+            match value.split_once('=') {
+                Some((key, value)) => own.entry(key.to_owned()).or_default().push(value.to_owned()),
+                None => drop(all_values.insert(value.clone())),
+            }
+        }
+        all_keys.extend(own.keys().cloned());
         if let Ok(args) = serde_json::from_slice::<serde_json::Value>(args) {
             words(&args, &mut all_values);
         }
-        Self { keys: all_keys.into_iter().collect(), values: all_values.into_iter().collect() }
+        Self { keys: all_keys.into_iter().collect(), values: all_values.into_iter().collect(), own }
     }
 
     fn map(&self, random: &mut Random) -> BTreeMap<String, String> {
         let entries = self.keys.iter().filter_map(|key| {
-            let value = (!random.once_in(4)).then(|| random.one_of(&self.values))?;
+            let values = self.own.get(key).unwrap_or(&self.values);
+            let value = (!random.once_in(4)).then(|| random.one_of(values))?;
             Some((key.clone(), value?.clone()))
         });
         entries.collect()
@@ -75,46 +86,46 @@ fn words(value: &serde_json::Value, to: &mut BTreeSet<String>) {
 
 /// A node of the cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) facts: api::NodeFacts,
-    pub(crate) usage: api::NodeUsage,
+pub struct Node {
+    pub name: String,
+    pub facts: api::NodeFacts,
+    pub usage: api::NodeUsage,
     /// From which counts of pods are made.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 /// A pod to be placed, or one that would be evicted.
 #[derive(Clone, Debug)]
-pub(crate) struct Pod {
-    pub(crate) identity: api::PodIdentity,
-    pub(crate) facts: api::PodFacts,
-    pub(crate) seed: u64,
+pub struct Pod {
+    pub identity: api::PodIdentity,
+    pub facts: api::PodFacts,
+    pub seed: u64,
 }
 
 /// The groups of pods on nodes: owners, namespaces, values of labels.
-pub(crate) const GROUPS: [&str; 4] = ["a", "b", "shop", "web"];
+pub const GROUPS: [&str; 4] = ["a", "b", "shop", "web"];
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Random objects.
 #[derive(Clone, Debug)]
-pub(crate) struct Objects {
+pub struct Objects {
     vocabulary: Vocabulary,
-    pub(crate) random: Random,
+    pub random: Random,
     /// The number of the next node.
     next: usize,
 }
 
 impl Objects {
-    pub(crate) fn new(vocabulary: Vocabulary, seed: u64) -> Self {
+    pub fn new(vocabulary: Vocabulary, seed: u64) -> Self {
         Self { vocabulary, random: Random::new(seed), next: 0 }
     }
 
-    pub(crate) fn nodes(&mut self, count: usize) -> Vec<Node> {
+    pub fn nodes(&mut self, count: usize) -> Vec<Node> {
         (0..count).map(|_| self.node()).collect()
     }
 
-    pub(crate) fn node(&mut self) -> Node {
+    pub fn node(&mut self) -> Node {
         let number = self.next;
         self.next += 1;
         let (labels, annotations) = (self.map(), self.map());
@@ -135,7 +146,7 @@ impl Objects {
         Node { name: format!("node-{number}"), facts, usage, seed: self.random.bits() }
     }
 
-    pub(crate) fn pod(&mut self) -> Pod {
+    pub fn pod(&mut self) -> Pod {
         let number = self.random.below(1 << 30);
         let name = format!("web-{number:x}");
         let owner = (!self.random.once_in(3)).then(|| api::OwnerReference {
@@ -224,12 +235,12 @@ impl Objects {
         }
     }
 
-    pub(crate) fn resources(&mut self, milli_cpu: u32) -> api::Resources {
+    pub fn resources(&mut self, milli_cpu: u32) -> api::Resources {
         resources(&mut self.random, milli_cpu)
     }
 }
 
-pub(crate) fn resources(random: &mut Random, milli_cpu: u32) -> api::Resources {
+pub fn resources(random: &mut Random, milli_cpu: u32) -> api::Resources {
     let gpus = random.once_in(2).then(|| ("example.com/gpu".to_owned(), random.amount(9)));
     api::Resources {
         milli_cpu: random.amount(milli_cpu),
@@ -237,5 +248,22 @@ pub(crate) fn resources(random: &mut Random, milli_cpu: u32) -> api::Resources {
         ephemeral_storage: random.amount(512) << 30,
         pods: random.amount(250),
         others: gpus.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_values_of_its_own_has_no_others() {
+        let values = ["rack-2", "hours=1", "hours=8=8"].map(str::to_owned);
+        let mut objects = Objects::new(Vocabulary::new(["hours"], b"", &values), 1);
+        let nodes = objects.nodes(200);
+        let seen = |key: &str| -> BTreeSet<_> {
+            nodes.iter().filter_map(|node| node.facts.labels.get(key).map(String::as_str)).collect()
+        };
+        assert_eq!(seen("hours"), BTreeSet::from(["1", "8=8"]));
+        assert!(seen("zone").contains("rack-2") && !seen("zone").contains("1"));
     }
 }

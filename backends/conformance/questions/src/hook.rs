@@ -6,15 +6,15 @@ use std::fmt::Debug;
 
 use extender_policy_api::v1alpha1::{self as api, ChangedPart};
 
-pub(crate) use self::limits::check as check_limits;
+pub use self::limits::check as check_limits;
 
 /// A change of a pod or a node, for people.
-pub(crate) fn shown<C: Debug>(change: Option<&C>) -> String {
+pub fn shown<C: Debug>(change: Option<&C>) -> String {
     change.map_or_else(|| "unchanged".to_owned(), |change| format!("changed by {change:?}"))
 }
 
 /// Whether a part is one of the pod; the others are parts of nodes.
-pub(crate) fn is_of_pod(part: ChangedPart) -> bool {
+pub fn is_of_pod(part: ChangedPart) -> bool {
     matches!(
         part,
         ChangedPart::PodLabels
@@ -26,7 +26,7 @@ pub(crate) fn is_of_pod(part: ChangedPart) -> bool {
 }
 
 /// The parts that the response of a hook changes.
-pub(crate) fn changed_parts(response: &api::BeforeScoreResponse) -> impl Iterator<Item = ChangedPart> {
+pub fn changed_parts(response: &api::BeforeScoreResponse) -> impl Iterator<Item = ChangedPart> {
     response.pod.iter().flat_map(parts_of_pod).chain(response.nodes.iter().flat_map(parts_of_node))
 }
 
