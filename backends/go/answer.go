@@ -18,7 +18,7 @@ const nodesBetweenChecks = 64
 // GetInfo is the handshake.
 func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (*v1alpha1.GetInfoResponse, error) {
 	var response *v1alpha1.GetInfoResponse
-	err := guarded(s.log, func() error {
+	err := guarded(s.log, "GetInfo", func() error {
 		prepared, err := s.from.policyFor(request.GetArgs())
 		if err == nil {
 			response = s.withControllers(prepared.declaration.response)
@@ -56,7 +56,7 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 		return nil
 	}
 	var scores *v1alpha1.Scores
-	err := s.answered(func() (err error) {
+	err := s.answered(verbScore, func() (err error) {
 		if err = q.prepared.ready(); err == nil {
 			scores, err = q.scores()
 		}
@@ -91,7 +91,7 @@ func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest)
 // Bind binds the pod, or declines.
 func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1alpha1.BindResponse, error) {
 	response := &v1alpha1.BindResponse{}
-	err := s.answered(func() error {
+	err := s.answered(verbBind, func() error {
 		prepared, terms, err := s.chosen(ctx, request.GetCall(), verbBind)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1a
 		}
 		result, err := prepared.policy.Bind.Pod(ctx, asked)
 		if err != nil {
-			return bindFailed(ctx, err)
+			return s.bindFailed(ctx, err)
 		}
 		return describeBind(result, response)
 	})
@@ -150,17 +150,21 @@ func checkSamePod(request *v1alpha1.BindRequest) error {
 	return nil
 }
 
-// bindFailed is the policy's error; its caller may have given up meanwhile.
-func bindFailed(ctx context.Context, err error) error {
-	code := codes.Unavailable
-	var call *callError
+// bindFailed is the policy's error; its caller may have given up meanwhile. The text of one that is not meant for people may
+// hold anything.
+func (s *Service) bindFailed(ctx context.Context, err error) error {
+	var meant *callError
 	switch {
 	case ctx.Err() != nil:
-		code = codeOf(ctx.Err())
-	case errors.As(err, &call) && call.code == codes.Aborted:
-		code = codes.Aborted
+		return refused(codeOf(ctx.Err()), "bind was not answered in time")
+	case errors.As(err, &meant) && meant.code == codes.Aborted:
+		return err
+	case errors.As(err, &meant):
+		return refused(codes.Unavailable, "%v", err)
+	default:
+		s.log.logger.Error("the policy failed to bind; the gateway looks whether the pod is bound", "error", err)
+		return failed(codes.Unavailable, verbBind.String())
 	}
-	return refused(code, "%v", err)
 }
 
 func describeBind(result BindResult, response *v1alpha1.BindResponse) error {

@@ -53,7 +53,7 @@ func parsed[A any](args []byte, defaults A) (A, error) {
 	}
 	// Maps and slices of the defaults are not shared with the result.
 	result := jsonargs.Clone(defaults)
-	if err := jsonargs.Check(args, reflect.TypeFor[A]()); err != nil {
+	if err := jsonargs.Check(args, reflect.ValueOf(&defaults).Elem()); err != nil {
 		return result, refused(codes.InvalidArgument, "%v", err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(args))

@@ -3,7 +3,6 @@ package policy
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 )
@@ -17,12 +16,12 @@ type Source interface {
 // Backend is where the policy comes from that answers a call: a fixed one, one that is replaced while running, or one that
 // is built from the operator's args.
 type Backend struct {
-	// policyFor is the policy for a call with these args.
-	policyFor func(args []byte) (*prepared, error)
-	// earlier are the policies that this one has replaced, the latest first; nil if there are none.
-	earlier func() []*prepared
-	// known is the policy if it is known before args come.
-	known func() *prepared
+	// versionsFor are the versions of the policy for a call with these args.
+	versionsFor func(args []byte) (*versions, error)
+	// only are those of the only policy; nil if there is one for each args.
+	only *versions
+	// check rejects a policy that may not be served here; nil if all may.
+	check func(*prepared) error
 }
 
 // prepared is a policy with its declaration, which belong together: a call never mixes two policies.
@@ -40,17 +39,19 @@ func prepare(policy Policy) (*prepared, error) {
 }
 
 func (p Policy) backend() (*Backend, error) {
-	fixed, err := prepare(p)
+	versions, err := newVersions(p)
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{
-		policyFor: func(args []byte) (*prepared, error) { return fixed, refuseAny(args) },
-		known:     func() *prepared { return fixed },
-	}, nil
+	return fixedTo(versions), nil
 }
 
 func (b *Backend) backend() (*Backend, error) { return b, nil }
+
+// fixedTo has one policy, which takes no args.
+func fixedTo(only *versions) *Backend {
+	return &Backend{versionsFor: func(args []byte) (*versions, error) { return only, refuseAny(args) }, only: only}
+}
 
 // Configured is a backend whose policy is built from the operator's args, so that one process serves several configured
 // policies. build is called once for each distinct args, not once for each call: the latest 16 results are kept. Without
@@ -72,7 +73,7 @@ func (b *Backend) backend() (*Backend, error) { return b, nil }
 //		return newPolicy(args), nil
 //	})
 func Configured[A any](defaults A, build func(args A) (Policy, error)) *Backend {
-	recent := &recent{build: func(args []byte) (*prepared, error) {
+	recent := &recent{build: func(args []byte) (*versions, error) {
 		parsed, err := parsed(args, defaults)
 		if err != nil {
 			return nil, err
@@ -81,9 +82,9 @@ func Configured[A any](defaults A, build func(args A) (Policy, error)) *Backend 
 		if err != nil {
 			return nil, built(err)
 		}
-		return prepare(policy)
+		return newVersions(policy)
 	}}
-	return &Backend{policyFor: recent.policyFor}
+	return &Backend{versionsFor: recent.versionsFor}
 }
 
 // Replaceable is a backend with a policy that takes no args and is replaced while running, such as one made from a rule
@@ -92,64 +93,55 @@ func Configured[A any](defaults A, build func(args A) (Policy, error)) *Backend 
 // If the new policy declares other Reads, the old one still answers the calls that were made for it, until the gateway has
 // repeated the handshake; so do the 16 latest of several old ones.
 func Replaceable(policy Policy) (*Backend, *Replacer, error) {
-	first, err := prepare(policy)
+	versions, err := newVersions(policy)
 	if err != nil {
 		return nil, nil, err
 	}
-	replacer := &Replacer{}
-	replacer.versions.Store(&[]*prepared{first})
-	latest := func() *prepared { return (*replacer.versions.Load())[0] }
-	return &Backend{
-		policyFor: func(args []byte) (*prepared, error) { return latest(), refuseAny(args) },
-		earlier:   func() []*prepared { return (*replacer.versions.Load())[1:] },
-		known:     latest,
-	}, replacer, nil
+	return fixedTo(versions), &Replacer{versions: versions}, nil
 }
 
 // Replacer replaces the policy of [Replaceable]. Calls in progress finish with the old one.
-type Replacer struct {
-	adding sync.Mutex
-	// versions are the latest policy and then the earlier ones; no two of them declare the same.
-	versions atomic.Pointer[[]*prepared]
-}
+type Replacer struct{ versions *versions }
 
 // Replace lets this policy answer from now on. After an error, a [DeclarationError], the old one stays. The gateway judges the
 // rest of the declaration: one that it rejects has replaced the old one, too. Let policy-conformance judge it before.
-func (r *Replacer) Replace(policy Policy) error {
-	latest, err := prepare(policy)
-	if err != nil {
-		return err
-	}
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	versions := []*prepared{latest}
-	for _, version := range *r.versions.Load() {
-		// An earlier version that declares the same is never needed again.
-		if !version.declaration.readsAs(latest.declaration) && len(versions) <= maxEarlierVersions {
-			versions = append(versions, version)
-		}
-	}
-	r.versions.Store(&versions)
-	return nil
-}
+func (r *Replacer) Replace(policy Policy) error { return r.versions.replace(policy) }
 
 // WithArgs is the policy that this backend has for these args, for any args. For tests.
 func (b *Backend) WithArgs(args []byte) (*Backend, error) {
-	var chosen *prepared
-	err := guarded(nil, func() (err error) {
-		chosen, err = b.policyFor(args)
+	var chosen *versions
+	err := guarded(nil, "getInfo", func() (err error) {
+		chosen, err = b.versionsFor(args)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{policyFor: func([]byte) (*prepared, error) { return chosen, nil }}, nil
+	return &Backend{versionsFor: func([]byte) (*versions, error) { return chosen, nil }}, nil
+}
+
+// policyFor is the policy for a call with these args.
+func (b *Backend) policyFor(args []byte) (*prepared, error) {
+	latest, _, err := b.latestFor(args)
+	return latest, err
+}
+
+func (b *Backend) latestFor(args []byte) (*prepared, *versions, error) {
+	versions, err := b.versionsFor(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	latest, err := versions.latest()
+	if err == nil && b.check != nil {
+		err = b.check(latest)
+	}
+	return latest, versions, err
 }
 
 // policyReading is the policy for a call of a verb: the one for its args or, if that one no longer declares what pod and
 // nodes were encoded with, an earlier one that does. Whether the verb is declared is left to the caller.
 func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared, error) {
-	latest, err := b.policyFor(args)
+	latest, versions, err := b.latestFor(args)
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +149,8 @@ func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared
 	if terms == nil || terms.reads() == reads {
 		return latest, nil
 	}
-	if b.earlier != nil {
-		for _, version := range b.earlier() {
-			if earlier := version.declaration.verbs[verb]; earlier != nil && earlier.reads() == reads {
-				return version, nil
-			}
-		}
+	if earlier := versions.declaring(verb, reads); earlier != nil {
+		return earlier, nil
 	}
 	return nil, refused(codes.FailedPrecondition,
 		"call.reads is %d, and this policy now declares reads with the id %d; repeat the handshake", reads, terms.reads())
@@ -171,20 +159,20 @@ func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared
 // recent are the policies that were recently built from args, the most recently used first. They are bounded in number and
 // bytes: args come from outside, and each policy costs memory. Searched one by one: there are few, and mostly one.
 type recent struct {
-	build func(args []byte) (*prepared, error)
+	build func(args []byte) (*versions, error)
 	mu    sync.Mutex
 	known []*configured
 }
 
 type configured struct {
 	args     string
-	prepared *prepared
+	versions *versions
 	// repeated says whether it was used more than once. Args that are used once, as by a client that is not the gateway,
 	// must not displace those of every call.
 	repeated bool
 }
 
-func (r *recent) policyFor(args []byte) (*prepared, error) {
+func (r *recent) versionsFor(args []byte) (*versions, error) {
 	args, err := normalized(args)
 	if err != nil {
 		return nil, err
@@ -193,15 +181,15 @@ func (r *recent) policyFor(args []byte) (*prepared, error) {
 		return known, nil
 	}
 	// Not under the lock: a policy that takes long to build delays no call with other args.
-	prepared, err := r.build(args)
+	built, err := r.build(args)
 	if err != nil {
 		return nil, err
 	}
-	r.remember(string(args), prepared)
-	return prepared, nil
+	r.remember(string(args), built)
+	return built, nil
 }
 
-func (r *recent) find(args []byte) *prepared {
+func (r *recent) find(args []byte) *versions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for position, known := range r.known {
@@ -210,13 +198,13 @@ func (r *recent) find(args []byte) *prepared {
 			if position > 0 {
 				r.known = slices.Insert(slices.Delete(r.known, position, position+1), 0, known)
 			}
-			return known.prepared
+			return known.versions
 		}
 	}
 	return nil
 }
 
-func (r *recent) remember(args string, prepared *prepared) {
+func (r *recent) remember(args string, built *versions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.ContainsFunc(r.known, func(known *configured) bool { return known.args == args }) {
@@ -226,7 +214,7 @@ func (r *recent) remember(args string, prepared *prepared) {
 	for len(r.known) > 0 && (len(r.known) >= maxConfiguredPolicies || r.bytes()+len(args) > maxConfiguredArgsBytes) {
 		r.evict()
 	}
-	r.known = slices.Insert(r.known, 0, &configured{args: args, prepared: prepared})
+	r.known = slices.Insert(r.known, 0, &configured{args: args, versions: built})
 }
 
 // evict removes the least recently used policy; those that were used only once go first.

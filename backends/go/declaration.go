@@ -19,6 +19,7 @@ const MaxMessageBytes = 64 << 20
 
 const (
 	maxReasonBytes         = 900
+	maxRevisionBytes       = 64
 	maxConfiguredPolicies  = 16
 	maxConfiguredArgsBytes = 2 << 20
 	maxEarlierVersions     = 16
@@ -276,7 +277,7 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 	response := &v1alpha1.GetInfoResponse{
 		Name:               p.Name,
 		Version:            p.Version,
-		Revision:           cmp.Or(p.Revision, p.Version),
+		Revision:           cmp.Or(p.Revision, programRevision(p.Version)),
 		ApiVersion:         apiVersion,
 		PodRaw:             p.RawPod,
 		AnnotationPrefixes: p.Annotations,

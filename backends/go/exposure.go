@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 
@@ -26,19 +25,18 @@ func (o Options) isExposed() bool {
 func (b *Backend) exposedAt(address string) (*Backend, error) {
 	refusal := fmt.Sprintf("%s is reached from other machines without a client certificate, and callers of this policy can bind pods "+
 		"with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind", address)
-	binds := func(p *prepared) bool { return p.declaration.verbs[verbBind] != nil }
-	if b.known != nil && binds(b.known()) {
-		return nil, errors.New(refusal)
-	}
-	exposed := *b
-	exposed.policyFor = func(args []byte) (*prepared, error) {
-		policy, err := b.policyFor(args)
-		if err == nil && binds(policy) {
-			return nil, refused(codes.FailedPrecondition, "%s", refusal)
+	check := func(p *prepared) error {
+		if p.declaration.verbs[verbBind] != nil {
+			return refused(codes.FailedPrecondition, "%s", refusal)
 		}
-		return policy, err
+		return nil
 	}
-	return &exposed, nil
+	if b.only != nil {
+		if err := check(b.only.newest()); err != nil {
+			return nil, err
+		}
+	}
+	return &Backend{versionsFor: b.versionsFor, only: b.only, check: check}, nil
 }
 
 // uncompressed registers services that refuse compressed messages before they are read: a few kilobytes become megabytes. Which

@@ -120,7 +120,7 @@ func inline(rows ...*v1alpha1.NodeRow) *v1alpha1.Nodes {
 
 // noArm without a declaration of what it reads.
 func noArm() Policy {
-	return Policy{Name: "no-arm", Version: "1", Filter: &Filter{Pure: true, Node: func(_ Pod, node Node) Verdict {
+	return Policy{Name: "no-arm", Version: "1", Revision: "1", Filter: &Filter{Pure: true, Node: func(_ Pod, node Node) Verdict {
 		if arch, _ := node.Label("arch"); arch == "arm64" {
 			return Reject("arm64 nodes are not in use yet")
 		}

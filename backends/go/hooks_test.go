@@ -35,7 +35,7 @@ func changesNodes(change *NodeChange) *BeforeFilterNodes {
 
 // hooked is a policy with hooks alone.
 func hooked(set func(*Policy)) Policy {
-	p := Policy{Name: "hooked", Version: "1"}
+	p := Policy{Name: "hooked", Version: "1", Revision: "1"}
 	set(&p)
 	return p
 }

@@ -76,7 +76,7 @@ func InvalidParameter(format string, values ...any) error {
 }
 
 // Unavailable says that the policy cannot tell now, because what it would show is missing or too old: the gateway responds
-// with 503.
+// with 503. [Bind] returns it with a text for operators if the end of a Binding is not known.
 func Unavailable(format string, values ...any) error {
 	return refused(codes.Unavailable, format, values...)
 }
@@ -109,7 +109,7 @@ func (s *Service) Introspect(ctx context.Context, request *v1alpha1.IntrospectRe
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	response := &v1alpha1.IntrospectResponse{}
-	err := guarded(s.log, func() error {
+	err := guarded(s.log, "Introspect", func() error {
 		prepared, err := s.from.policyFor(request.GetArgs())
 		if err != nil {
 			return err

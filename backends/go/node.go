@@ -11,19 +11,24 @@ import (
 type Node struct {
 	row    *v1alpha1.NodeRow
 	access *fields
+	// usage says that the verb declares it.
+	usage bool
 }
 
 // Nodes are the nodes of a call, in the order of the request.
 type Nodes struct {
 	rows   []*v1alpha1.NodeRow
 	access *fields
+	usage  bool
 }
 
 // Len is how many there are; never 0 in a call.
 func (n Nodes) Len() int { return len(n.rows) }
 
 // At is the node at this position, from 0.
-func (n Nodes) At(position int) Node { return Node{row: n.rows[position], access: n.access} }
+func (n Nodes) At(position int) Node {
+	return Node{row: n.rows[position], access: n.access, usage: n.usage}
+}
 
 // All are the nodes with their positions.
 func (n Nodes) All() iter.Seq2[int, Node] {
@@ -98,9 +103,14 @@ func (n Node) Allocatable() *Resources {
 	return n.row.GetFacts().GetAllocatable()
 }
 
-// Usage is what the pods on the node have requested; nil if it is not known, and unless the verb asks for it. It lags
-// behind what kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
-func (n Node) Usage() *NodeUsage { return n.row.GetUsage() }
+// Usage is what the pods on the node have requested, for a verb with Usage; nil if it is not known. It lags behind what
+// kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
+func (n Node) Usage() *NodeUsage {
+	if !n.usage {
+		panic(Undeclared("usage of the node is read and not declared; set Usage of the verb or hook"))
+	}
+	return n.row.GetUsage()
+}
 
 // PodsLike are the pods on the node that are like this one: with the same owner, namespace, value of the label or priority
 // class, as the key declares. False if the pod lacks that: a pod without a controller has no siblings.

@@ -20,7 +20,8 @@ type Policy struct {
 	// Version is that of the program: 1 to 64 bytes.
 	Version string
 	// Revision names everything that the answers depend on besides the request: code and rule files, not the operator's
-	// args. At most 64 bytes. Empty: the version, which is right for a policy that reads nothing else.
+	// args. At most 64 bytes. Empty: the version and a digest of the program, which is right for a policy that reads nothing
+	// else.
 	Revision string
 	// RejectedConfiguration says why a configuration of the policy's own, such as a changed rule file, is not used, in one line
 	// for operators: the gateway's status shows it. At most 1,024 bytes are sent. Empty: all of it is used.
@@ -53,6 +54,12 @@ type Policy struct {
 
 	// Introspection is what the policy shows people of its internal state. None: nothing.
 	Introspection []Page
+
+	// Current, if set, returns the policy that answers from now on, if that is a newer one, because what it was made from has
+	// changed: a file, or the time of day; otherwise nil. It is called before each handshake and each call, so it must be cheap.
+	// The newer one has another Revision, with which the gateway drops the answers that it has cached: so a verb that depends on
+	// such a thing may still be pure. If it declares other Reads, this one still answers the calls that were made for it.
+	Current func() *Policy
 
 	// Ready, if set, is called before each call. A policy whose data is missing or stale returns an error with one sentence
 	// for operators; the call then fails with UNAVAILABLE, and the failure policy that the operator chose decides.
@@ -126,7 +133,8 @@ type Preempt struct {
 type Bind struct {
 	// Pod binds the pod to the node of the request, or declines. It may wait; ctx ends when the caller gives up. An error
 	// says that binding failed: the gateway then checks whether the pod is bound anyway, and may repeat the call for the
-	// same pod and node. A pod that is bound there already is [Bound].
+	// same pod and node. A pod that is bound there already is [Bound]. The text of an error is in the policy's log alone, unless it
+	// is one of [Unavailable] or [CannotAnswer].
 	Pod func(ctx context.Context, request BindRequest) (BindResult, error)
 	// Reads is what the function reads of the pod, besides namespace, name and UID, which come in any case. Nothing is
 	// read of nodes. Nil: all of the pod's facts are sent.

@@ -70,7 +70,7 @@ func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
 func (s *Service) about(
 	ctx context.Context, verb verb, asked asked, result **v1alpha1.Result, answer func(q *question) error,
 ) error {
-	return s.answered(func() error {
+	return s.answered(verb, func() error {
 		q, err := s.read(ctx, verb, asked)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Service) read(ctx context.Context, verb verb, asked asked) (*question, 
 		if err != nil {
 			return nil, err
 		}
-		q.count, q.nodes = of.GetNodes().GetCount(), Nodes{rows: rows, access: terms.node()}
+		q.count, q.nodes = of.GetNodes().GetCount(), Nodes{rows: rows, access: terms.node(), usage: terms.usage}
 	}
 	if err := q.place(asked); err != nil {
 		return nil, err

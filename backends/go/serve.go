@@ -170,8 +170,8 @@ func listen(source Source, options Options) (*bound, error) {
 	}
 	if b.options.Tracer != nil {
 		name, version := "", ""
-		if service.from.known != nil {
-			known := service.from.known().policy
+		if service.from.only != nil {
+			known := service.from.only.newest().policy
 			name, version = known.Name, known.Version
 		}
 		b.options.Tracer.Named(name, version)

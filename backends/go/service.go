@@ -99,7 +99,7 @@ func unary[Q any, PQ interface {
 		ctx = context.WithValue(ctx, spanKey{}, span)
 		request := PQ(new(Q))
 		var response A
-		err := guarded(service.log, func() (err error) {
+		err := guarded(service.log, path.Base(fullMethod), func() (err error) {
 			if err = message.decode(request); err == nil {
 				response, err = answer(service, ctx, request)
 			}
@@ -186,15 +186,20 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 
 // panickedWith is the error of a call. The text of a panic may hold anything, and this one reaches people outside; that of a
 // read that is not declared is this package's own, and without a log there is a test.
-func panickedWith(panicked any, log *failureLog) error {
+func panickedWith(panicked any, method string, log *failureLog) error {
 	if _, is := panicked.(Undeclared); is || log == nil {
 		return refused(codes.Internal, "the policy failed: %s", cut(fmt.Sprint(panicked), limits.StatusMessageBytes))
 	}
-	return refused(codes.Internal, "the policy panicked; see the policy's log")
+	return failed(codes.Internal, method)
+}
+
+// failed is the error of a call, by the method of the contract, whose details are in the log.
+func failed(code codes.Code, method string) error {
+	return refused(code, "%s failed; see the policy's log", strings.ToLower(method[:1])+method[1:])
 }
 
 // guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
-func guarded(log *failureLog, work func() error) (err error) {
+func guarded(log *failureLog, method string, work func() error) (err error) {
 	defer func() {
 		panicked := recover()
 		if deliberate, is := panicked.(*callError); is {
@@ -202,13 +207,13 @@ func guarded(log *failureLog, work func() error) (err error) {
 		} else if panicked != nil {
 			text := cut(fmt.Sprint(panicked), limits.StatusMessageBytes)
 			log.report(text, debug.Stack())
-			err = panickedWith(panicked, log)
+			err = panickedWith(panicked, method, log)
 		}
 	}()
 	return work()
 }
 
 // answered is guarded for a call of a verb or a hook, whose wrong answers are written, too. The error is as a client gets it.
-func (s *Service) answered(work func() error) error {
-	return statusOf(guarded(s.log, func() error { return s.log.wrong(work()) }))
+func (s *Service) answered(verb verb, work func() error) error {
+	return statusOf(guarded(s.log, verb.String(), func() error { return s.log.wrong(work()) }))
 }

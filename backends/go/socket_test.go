@@ -96,7 +96,7 @@ func TestAPanicFailsItsCallAndIsLoggedOnce(t *testing.T) {
 	}
 	for range 3 {
 		err := ask("bad")
-		expect(t, err, codes.Internal, "the policy panicked; see the policy's log")
+		expect(t, err, codes.Internal, "filter failed; see the policy's log")
 		if strings.Contains(err.Error(), "no bad nodes") {
 			t.Errorf("the text of the panic leaves the process: %v", err)
 		}
@@ -260,11 +260,14 @@ func TestABindIsThePolicysWord(t *testing.T) {
 			return BindResult{}, ctx.Err()
 		case "panics":
 			panic("as asked")
+		case "failed":
+			return BindResult{}, Unavailable("the apiserver is away")
 		default:
-			return BindResult{}, errors.New("the apiserver is away")
+			return BindResult{}, errors.New("token=secret")
 		}
 	}}}
-	s := start(t, p)
+	var log syncBuffer
+	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	request := func(name string) *v1alpha1.BindRequest {
 		return &v1alpha1.BindRequest{Call: call(), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
 	}
@@ -282,8 +285,13 @@ func TestABindIsThePolicysWord(t *testing.T) {
 	}
 	_, err = s.Bind(within(t), request("failed"))
 	expect(t, err, codes.Unavailable, "the apiserver is away")
+	_, err = s.Bind(within(t), request("unmeant"))
+	expect(t, err, codes.Unavailable, "bind failed; see the policy's log")
+	if strings.Contains(err.Error(), "secret") || !strings.Contains(log.String(), "token=secret") {
+		t.Errorf("the client gets %v; the log has\n%s", err, log.String())
+	}
 	_, err = s.Bind(within(t), request("panics"))
-	expect(t, err, codes.Internal, "the policy panicked; see the policy's log")
+	expect(t, err, codes.Internal, "bind failed; see the policy's log")
 	short, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
 	defer cancel()
 	_, err = s.Bind(short, request("late"))

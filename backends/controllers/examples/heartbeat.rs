@@ -12,7 +12,9 @@ use std::{
 };
 
 use extender_policy_controllers::{Controllers, Leading, LeaseName};
-use extender_policy_sdk::{Backend, Info, Introspect, IntrospectError, Policy, Reads, Verb, run};
+use extender_policy_sdk::{
+    Backend, Info, Introspect, IntrospectError, Node, Pod, Policy, Reads, Verb, Verdict, run,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
@@ -97,6 +99,10 @@ impl Policy for Heartbeat {
         Info::new(NAME, "1.0.0")
             .filters(Verb::per_node().pure().reads(&Reads::new()))
             .shows("/heartbeat", "what this replica has written last")
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::Accept
     }
 
     fn introspect(&self, _: &Introspect<'_>) -> Result<Value, IntrospectError> {

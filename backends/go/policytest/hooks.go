@@ -17,11 +17,10 @@ func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 // they are. Errors are as of [BeforeFilter]. Compare with slices.EqualFunc(changes, want, (*policy.NodeChange).Equal).
 func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*policy.NodeChange, error) {
 	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER_NODES
-	response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1alpha1.BeforeFilterNodesRequest{})
-	if err != nil {
-		return nil, err
-	}
-	return nodeChanges(response.GetNodes(), len(nodes)), nil
+	return perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
+		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1alpha1.BeforeFilterNodesRequest{})
+		return nodeChanges(response.GetNodes(), len(nodes)), err
+	})
 }
 
 // BeforeScore is what the hook changes about the pod and about nodes, as [BeforeFilter] and [BeforeFilterNodes] are.

@@ -135,7 +135,7 @@ func TestVictimsAndBinds(t *testing.T) {
 		}},
 		Bind: &policy.Bind{Pod: func(_ context.Context, request policy.BindRequest) (policy.BindResult, error) {
 			if request.Node() == "broken" {
-				return policy.BindResult{}, fmt.Errorf("node broken refuses pod %s", request.Name())
+				return policy.BindResult{}, policy.Unavailable("node broken refuses pod %s", request.Name())
 			}
 			if _, known := request.Pod(); !known {
 				return policy.Declined("not known"), nil

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Policy, Reads, Verb, run};
+use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict, run};
 
 struct AlwaysTrue;
 
@@ -13,7 +13,9 @@ impl Policy for AlwaysTrue {
         Info::new("always-true", "1").filters(Verb::per_node().pure().reads(&Reads::new()))
     }
 
-    // The default of `filter` accepts.
+    fn filter(&self, _: &Pod, _: &Node) -> Verdict {
+        Verdict::Accept
+    }
 }
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Policy, Reads, Verb, View, run};
+use extender_policy_sdk::{Candidate, Eviction, Info, Pod, Policy, Reads, Verb, View, run};
 
 struct EchoPreemption;
 
@@ -13,7 +13,9 @@ impl Policy for EchoPreemption {
         Info::new("echo-preemption", "1").preempts(verb)
     }
 
-    // The default of `preempt` is `Eviction::All`.
+    fn preempt(&self, _: &Pod, _: &Candidate) -> Eviction {
+        Eviction::All
+    }
 }
 
 fn main() -> ExitCode {

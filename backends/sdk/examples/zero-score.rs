@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Policy, Reads, Scale, Verb, run};
+use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Scale, Verb, run};
 
 struct ZeroScore;
 
@@ -12,7 +12,9 @@ impl Policy for ZeroScore {
         Info::new("zero-score", "1").scores(verb, Scale::between(0..=10))
     }
 
-    // The default of `score` is 0.
+    fn score(&self, _: &Pod, _: &Node) -> i32 {
+        0
+    }
 }
 
 fn main() -> ExitCode {

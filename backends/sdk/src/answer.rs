@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     Backend, Candidate, Verdict,
-    backend::Prepared,
+    backend::{Prepared, method},
     error::CallError,
     info::declaration::Terms,
     reads::access::Access,
@@ -56,18 +56,22 @@ impl Patience {
     }
 }
 
-/// The answer, if it does not have to wait: then nothing is allocated for its future.
-pub(crate) fn at_once<T>(answer: impl Future<Output = Result<T, CallError>>) -> Option<Result<T, CallError>> {
-    guarded(|| Ok(answer.now_or_never())).unwrap_or_else(|panicked| Some(Err(panicked)))
+/// The answer to a call of this method, if it does not have to wait: then nothing is allocated for its future.
+pub(crate) fn at_once<T>(
+    method: &'static str,
+    answer: impl Future<Output = Result<T, CallError>>,
+) -> Option<Result<T, CallError>> {
+    guarded(method, || Ok(answer.now_or_never())).unwrap_or_else(|panicked| Some(Err(panicked)))
 }
 
-/// The answer, with a panic as a failure of this call.
+/// The answer to a call of this method, with a panic as a failure of this call.
 pub(crate) async fn unpanicking<T>(
+    method: &'static str,
     answer: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, CallError> {
     // Unwind safe for the same reasons as in `guarded`.
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
-    answer.unwrap_or_else(|panic| Err(CallError::panicked(&*panic)))
+    answer.unwrap_or_else(|panic| Err(CallError::panicked(method, &*panic)))
 }
 
 /// The answer to the handshake.
@@ -75,14 +79,15 @@ pub(crate) fn info(
     backend: &Backend,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
-    let response = guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))?;
+    let response =
+        guarded("GetInfo", || Ok(backend.policy_for(&request.args)?.declaration.response.clone()))?;
     let controllers = backend.beside().map(|beside| beside.report.message());
     Ok(api::GetInfoResponse { controllers, ..response })
 }
 
 /// Refuses a verb that the policy that these args choose does not declare.
 pub(crate) fn served(backend: &Backend, args: &[u8], verb: api::Verb) -> Result<(), CallError> {
-    guarded(|| backend.policy_for(args)?.called(verb).map(drop))
+    guarded(method(verb), || backend.policy_for(args)?.called(verb).map(drop))
 }
 
 /// A response about nodes.
@@ -231,7 +236,7 @@ async fn verdicts(
 /// Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes
 /// include refused ones, for which the policy may not expect to be called.
 fn early_scores(prepared: &Prepared, question: &Question<'_>) -> Option<api::Scores> {
-    guarded(|| {
+    guarded("Score", || {
         prepared.policy.ready()?;
         scored(prepared.policy.score_all(&question.pod, &question.nodes()), question)
     })
@@ -286,9 +291,9 @@ fn policy_for(backend: &Backend, call: &api::Call, verb: api::Verb) -> Result<Ar
 }
 
 /// A panic fails only this call: one pod that triggers a bug must not stop a cluster.
-fn guarded<T>(answer: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
+fn guarded<T>(method: &'static str, answer: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
     // Unwind safe: the request is dropped, and a policy is only shared, never modified here.
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Err(CallError::panicked(&*panic)))
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Err(CallError::panicked(method, &*panic)))
 }
 
 #[cfg(test)]

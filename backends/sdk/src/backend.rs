@@ -6,6 +6,7 @@ mod recent;
 mod versions;
 
 use std::{
+    convert::identity,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -34,10 +35,9 @@ pub struct Backend {
 }
 
 enum Source {
-    Fixed(Result<Arc<Prepared>, DeclarationError>),
+    Fixed(Result<Arc<Versions>, DeclarationError>),
     /// Of [`Backend::with_args`].
-    WithArgs(Arc<Prepared>),
-    Replaced(Arc<Versions>),
+    WithArgs(Arc<Versions>),
     Configured {
         build: Box<Build>,
         recent: Mutex<Recent>,
@@ -46,6 +46,9 @@ enum Source {
 
 type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
 
+/// What counts as declared of what a policy declares.
+type Declared = fn(Info) -> Info;
+
 /// A policy with its declaration, which belong together: a call never mixes two policies.
 pub(crate) struct Prepared {
     pub(crate) policy: Box<dyn Policy>,
@@ -53,12 +56,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    fn new(policy: Box<dyn Policy>) -> Result<Arc<Self>, DeclarationError> {
-        Self::declaring(policy.info(), policy)
-    }
-
-    fn declaring(info: Info, policy: Box<dyn Policy>) -> Result<Arc<Self>, DeclarationError> {
-        let declaration = Declaration::new(info)?;
+    fn new(policy: Box<dyn Policy>, declared: Declared) -> Result<Arc<Self>, DeclarationError> {
+        let declaration = Declaration::new(declared(policy.info()))?;
         Ok(Arc::new(Self { policy, declaration }))
     }
 
@@ -69,7 +68,7 @@ impl Prepared {
 }
 
 /// Of the contract's services.
-fn method(kind: api::Verb) -> &'static str {
+pub(crate) fn method(kind: api::Verb) -> &'static str {
     match kind {
         api::Verb::Unspecified => "",
         api::Verb::Filter => "Filter",
@@ -85,7 +84,7 @@ fn method(kind: api::Verb) -> &'static str {
 impl<P: Policy> From<P> for Backend {
     /// One policy that takes no args.
     fn from(policy: P) -> Self {
-        Source::Fixed(Prepared::new(Box::new(policy))).into()
+        Source::Fixed(Versions::new(Box::new(policy), identity).map(Arc::new)).into()
     }
 }
 
@@ -126,8 +125,8 @@ impl Backend {
     /// If the new policy declares other [`Reads`](crate::Reads), the old one still answers the calls that were made
     /// for it, until the gateway has repeated the handshake; so do the 16 latest of several old ones.
     pub fn replaceable<P: Policy>(policy: P) -> Result<(Self, Replace), DeclarationError> {
-        let versions = Arc::new(Versions::new(Prepared::new(Box::new(policy))?));
-        Ok((Source::Replaced(Arc::clone(&versions)).into(), Replace { versions }))
+        let versions = Arc::new(Versions::new(Box::new(policy), identity)?);
+        Ok((Source::Fixed(Ok(Arc::clone(&versions))).into(), Replace { versions }))
     }
 
     /// With controllers, which run beside the server as long as it serves: such as those of the crate
@@ -150,55 +149,52 @@ impl Backend {
 
     /// A policy that is sent everything, whatever it declares to read.
     pub(crate) fn reading_everything(policy: impl Policy) -> Self {
-        let policy = Box::new(policy);
-        Source::Fixed(Prepared::declaring(policy.info().reading_everything(), policy)).into()
+        Source::Fixed(Versions::new(Box::new(policy), Info::reading_everything).map(Arc::new)).into()
     }
 
     /// The policy that this backend has for these args, for any args.
     pub(crate) fn with_args(&self, args: &[u8]) -> Result<Self, CallError> {
-        let source = Arc::new(Source::WithArgs(self.policy_for(args)?));
+        let source = Arc::new(Source::WithArgs(self.versions(args)?));
         Ok(Self { source, ..self.clone() })
     }
 
     /// What is wrong with the policy's declaration, if that is known before args come.
     pub(crate) fn check(&self) -> Result<(), DeclarationError> {
         match &*self.source {
-            Source::Fixed(prepared) => prepared.as_ref().map(drop).map_err(Clone::clone),
-            Source::WithArgs(_) | Source::Replaced(_) | Source::Configured { .. } => Ok(()),
+            Source::Fixed(versions) => versions.as_ref().map(drop).map_err(Clone::clone),
+            Source::WithArgs(_) | Source::Configured { .. } => Ok(()),
         }
     }
 
     /// The policy's name and version, if they are known before args come.
     #[cfg(feature = "otlp")]
     pub(crate) fn name_and_version(&self) -> Option<(String, String)> {
-        let named = |prepared: &Prepared| {
-            let info = &prepared.declaration.response;
-            (info.name.clone(), info.version.clone())
-        };
+        let newest = self.known()?.newest();
+        let info = &newest.declaration.response;
+        Some((info.name.clone(), info.version.clone()))
+    }
+
+    /// The versions of the policy, if it is known before args come.
+    fn known(&self) -> Option<&Versions> {
         match &*self.source {
-            Source::Fixed(prepared) => prepared.as_ref().ok().map(|prepared| named(prepared)),
-            Source::WithArgs(prepared) => Some(named(prepared)),
-            Source::Replaced(versions) => Some(named(&versions.latest())),
+            Source::Fixed(versions) => versions.as_deref().ok(),
+            Source::WithArgs(versions) => Some(versions),
             Source::Configured { .. } => None,
         }
     }
 
     /// The policy for a call with these args.
     pub(crate) fn policy_for(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
-        self.permitted(self.prepared(args)?)
+        self.permitted(self.versions(args)?.latest()?)
     }
 
-    fn prepared(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+    fn versions(&self, args: &[u8]) -> Result<Arc<Versions>, CallError> {
         match &*self.source {
-            Source::Fixed(prepared) => {
+            Source::Fixed(versions) => {
                 Args::new(args)?.refuse_any()?;
-                Ok(prepared.clone()?)
+                Ok(versions.clone()?)
             }
-            Source::WithArgs(prepared) => Ok(Arc::clone(prepared)),
-            Source::Replaced(versions) => {
-                Args::new(args)?.refuse_any()?;
-                Ok(versions.latest())
-            }
+            Source::WithArgs(versions) => Ok(Arc::clone(versions)),
             Source::Configured { build, recent } => configured(build, recent, args),
         }
     }
@@ -210,29 +206,27 @@ impl Backend {
         call: &api::Call,
         verb: api::Verb,
     ) -> Result<Arc<Prepared>, CallError> {
-        let latest = self.policy_for(&call.args)?;
+        let versions = self.versions(&call.args)?;
+        let latest = self.permitted(versions.latest()?)?;
         let id = |prepared: &Prepared| prepared.declaration.verb(verb).map(Terms::reads_id);
         let declared = match id(&latest) {
             Some(declared) if declared != call.reads => declared,
             _ => return Ok(latest),
         };
-        let earlier = match &*self.source {
-            Source::Replaced(versions) => versions.find(|version| id(version) == Some(call.reads)),
-            Source::Fixed(_) | Source::WithArgs(_) | Source::Configured { .. } => None,
-        };
+        let earlier = versions.find(|version| id(version) == Some(call.reads));
         earlier.ok_or(CallError::Reads { sent: call.reads, declared })
     }
 }
 
-fn configured(build: &Build, recent: &Mutex<Recent>, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+fn configured(build: &Build, recent: &Mutex<Recent>, args: &[u8]) -> Result<Arc<Versions>, CallError> {
     // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
     let lock = || recent.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = lock().find(args) {
         return Ok(known);
     }
-    let prepared = Prepared::new(build(&Args::new(args)?)?)?;
-    lock().remember(args, Arc::clone(&prepared));
-    Ok(prepared)
+    let versions = Arc::new(Versions::new(build(&Args::new(args)?)?, identity)?);
+    lock().remember(args, Arc::clone(&versions));
+    Ok(versions)
 }
 
 impl fmt::Debug for Backend {
@@ -251,8 +245,7 @@ impl Replace {
     /// From now on this policy answers. If it declares no verb, the old one stays. The gateway judges the rest of the declaration:
     /// one that it rejects has replaced the old one, too.
     pub fn with<P: Policy>(&self, policy: P) -> Result<(), DeclarationError> {
-        self.versions.add(&Prepared::new(Box::new(policy))?);
-        Ok(())
+        self.versions.replace(Box::new(policy))
     }
 }
 

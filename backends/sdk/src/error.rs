@@ -98,17 +98,26 @@ pub(crate) enum CallError {
     Exposed(#[from] Exposed),
     #[error("the policy failed: {0}")]
     Undeclared(String),
-    /// The text of the panic is in the policy's log alone: it may hold anything, and this one reaches people outside.
-    #[error("the policy panicked; see the policy's log")]
-    Panicked,
+    /// In a call of this method of the contract. The text of the panic is in the policy's log alone: it may hold anything,
+    /// and this one reaches people outside.
+    #[error("{} failed; see the policy's log", in_sentence(.0))]
+    Panicked(&'static str),
+    /// What the policy API forbids a policy to answer: in tests alone, because a gateway copes with it.
+    #[error("{0}")]
+    Forbidden(String),
+}
+
+/// A method of the contract as texts name it, such as beforeFilter.
+pub(crate) fn in_sentence(method: &str) -> String {
+    method[..1].to_ascii_lowercase() + &method[1..]
 }
 
 impl CallError {
     /// From the payload that `catch_unwind` returned.
-    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panicked(method: &'static str, panic: &(dyn Any + Send)) -> Self {
         match panic.downcast_ref::<Undeclared>() {
             Some(Undeclared(text)) => Self::Undeclared(text.clone()),
-            None => Self::Panicked,
+            None => Self::Panicked(method),
         }
     }
 
@@ -149,7 +158,8 @@ impl CallError {
             | Self::ShowFailed(_)
             | Self::NotShown(_)
             | Self::Undeclared(_)
-            | Self::Panicked => Code::Internal,
+            | Self::Panicked(_)
+            | Self::Forbidden(_) => Code::Internal,
         }
     }
 }

@@ -158,6 +158,7 @@ impl Admission for Served {
 
 /// A verb of [`answer`].
 trait ServedVerb: Send + Sync + 'static {
+    const METHOD: &'static str;
     type Request: Incoming + Sync;
     type Answer: Message + 'static;
 
@@ -175,6 +176,7 @@ macro_rules! verb {
         struct $verb;
 
         impl ServedVerb for $verb {
+            const METHOD: &'static str = stringify!($verb);
             type Request = $request;
             type Answer = $answer;
 
@@ -233,14 +235,14 @@ impl<V: ServedVerb> UnaryService<V::Request> for Answers<'_, V> {
     fn call(&mut self, request: Request<V::Request>) -> Self::Future {
         self.arrival.complete();
         let Self { backend, tables, .. } = self;
-        let answered = at_once(V::answer(backend, tables, request.get_ref(), Patience::None));
+        let answered = at_once(V::METHOD, V::answer(backend, tables, request.get_ref(), Patience::None));
         if let Some(answered) = answered {
             return Either::Left(ready(response(answered)));
         }
         let (backend, tables) = (backend.clone(), tables.clone());
         Either::Right(Box::pin(async move {
             let answer = V::answer(&backend, &tables, request.get_ref(), Patience::Endless);
-            response(unpanicking(answer).await)
+            response(unpanicking(V::METHOD, answer).await)
         }))
     }
 }

@@ -26,6 +26,7 @@
 //! same answers about random pods and nodes, the declaration is complete.
 
 mod hooks;
+mod mistakes;
 
 use extender_policy_api::v1alpha1 as api;
 pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
@@ -427,14 +428,16 @@ pub fn introspect(
 ///
 /// # Errors
 ///
-/// [`NoAnswer`] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked. Also for a
-/// verb that declares [`Verb::waits`](crate::Verb::waits), for which there is [`filter_later`].
+/// [`NoAnswer`] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked. Also for what the
+/// policy API forbids: a reason that is empty, counts something or has control characters, a score outside of the scale, a
+/// pure verb that answers otherwise when it is asked again about the nodes in another order. Also for a verb that declares
+/// [`Verb::waits`](crate::Verb::waits), for which there is [`filter_later`].
 pub fn filter(
     backend: impl Into<Backend>,
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, String)>, NoAnswer> {
-    complete(filtered(&backend.into(), pod, nodes, Patience::None))
+    complete("Filter", filtered(&backend.into(), pod, nodes, Patience::None))
 }
 
 /// [`filter`], for a verb that may wait.
@@ -447,7 +450,7 @@ pub async fn filter_later(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, String)>, NoAnswer> {
-    Ok(unpanicking(filtered(&backend.into(), pod, nodes, Patience::Endless)).await?)
+    Ok(unpanicking("Filter", filtered(&backend.into(), pod, nodes, Patience::Endless)).await?)
 }
 
 async fn filtered(
@@ -456,12 +459,17 @@ async fn filtered(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<(String, String)>, CallError> {
-    let SentCall { call, pod, nodes: nodes_asked } = SentCall::new(backend, api::Verb::Filter, pod, nodes)?;
-    let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
-    let rejections = answer::filter(backend, &Tables::default(), &request, patience).await?.rejections;
-    let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
-    let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
-    Ok(refused.map(|(node, reason)| (node.row.name.clone(), reason.clone())).collect())
+    let verb = api::Verb::Filter;
+    let reasons = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
+        let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
+        let request = FilterRequest { call, pod, nodes: asked, want_scores: false };
+        let rejections = answer::filter(backend, &Tables::default(), &request, patience).await?.rejections;
+        let at = |position| rejections.iter().find(|r| r.positions.contains(&position));
+        Ok((0..).zip(nodes).map(|(position, _)| at(position).map(|r| r.reason.clone())).collect())
+    });
+    let verdicts = nodes.iter().zip(reasons.await?);
+    let refused = verdicts.filter_map(|(node, reason)| Some((node.row.name.clone(), reason?)));
+    mistakes::reasons(refused.collect())
 }
 
 /// The raw scores, one a node, in the order given.
@@ -470,7 +478,7 @@ async fn filtered(
 ///
 /// As for [`filter`]; there is [`score_later`].
 pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
-    complete(scored(&backend.into(), pod, nodes, Patience::None))
+    complete("Score", scored(&backend.into(), pod, nodes, Patience::None))
 }
 
 /// [`score`], for a verb that may wait.
@@ -483,7 +491,7 @@ pub async fn score_later(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<i32>, NoAnswer> {
-    Ok(unpanicking(scored(&backend.into(), pod, nodes, Patience::Endless)).await?)
+    Ok(unpanicking("Score", scored(&backend.into(), pod, nodes, Patience::Endless)).await?)
 }
 
 async fn scored(
@@ -492,17 +500,24 @@ async fn scored(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<i32>, CallError> {
-    let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Score, pod, nodes)?;
-    let request = NodesRequest { call, pod, nodes };
-    let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
-    Ok(scores.map(|scores| scores.values).unwrap_or_default())
+    let verb = api::Verb::Score;
+    let scores = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
+        let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
+        let request = NodesRequest { call, pod, nodes: asked };
+        let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
+        Ok(scores.unwrap_or_default().values)
+    });
+    mistakes::scores(backend, nodes, scores.await?)
 }
 
 /// The answer of a verb that does not wait.
-fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, NoAnswer> {
+fn complete<T>(
+    method: &'static str,
+    answer: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, NoAnswer> {
     let waits =
         || NoAnswer::new("it is declared with waits(); use the function whose name ends with _later".into());
-    Ok(at_once(answer).ok_or_else(waits)??)
+    Ok(at_once(method, answer).ok_or_else(waits)??)
 }
 
 /// The result of binding the pod to this node. Without [`TestPod::identity`] it is named `pod` and has UID `uid`.
@@ -537,7 +552,7 @@ pub fn preempt(
     pod: &TestPod,
     candidates: &[TestCandidate],
 ) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
-    complete(preempted(&backend.into(), pod, candidates, Patience::None))
+    complete("Preempt", preempted(&backend.into(), pod, candidates, Patience::None))
 }
 
 /// [`preempt`], for a verb that may wait.
@@ -550,7 +565,7 @@ pub async fn preempt_later(
     pod: &TestPod,
     candidates: &[TestCandidate],
 ) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
-    Ok(unpanicking(preempted(&backend.into(), pod, candidates, Patience::Endless)).await?)
+    Ok(unpanicking("Preempt", preempted(&backend.into(), pod, candidates, Patience::Endless)).await?)
 }
 
 async fn preempted(

@@ -15,7 +15,7 @@ func TestNodesOfClosedZonesAreRejected(t *testing.T) {
 	}
 	nodes := []*policytest.Node{policytest.NewNode("n1").Label("zone", "a"), policytest.NewNode("n2").Label("zone", "b"), policytest.NewNode("n3")}
 	rejected, err := policytest.Filter(closed, policytest.NewPod("shop"), nodes...)
-	if want := []policytest.Rejected{{Node: "n1", Reason: "zone is closed"}}; err != nil || !slices.Equal(rejected, want) {
+	if want := []policytest.Rejected{{Node: "n1", Reason: "zone is closed"}}; err != nil || !slices.EqualFunc(rejected, want, policytest.Rejected.Is) {
 		t.Errorf("rejected %v, %v; want %v", rejected, err, want)
 	}
 }

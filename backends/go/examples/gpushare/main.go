@@ -75,7 +75,8 @@ func (c *cluster) bindPod(ctx context.Context, request policy.BindRequest) (poli
 	case errors.Is(err, errNotGPU):
 		return policy.Declined(errNotGPU.Error()), nil
 	case err != nil:
-		return policy.BindResult{}, err
+		// The texts are for operators: they name pods and nodes, and what the apiserver said.
+		return policy.BindResult{}, policy.Unavailable("%v", err)
 	default:
 		return policy.Bound(), nil
 	}

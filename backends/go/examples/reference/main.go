@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"extender-gateway.io/policy"
@@ -127,7 +126,7 @@ func bind(_ context.Context, request policy.BindRequest) (policy.BindResult, err
 	case request.Namespace() == "system":
 		return policy.Declined("namespace system is bound elsewhere"), nil
 	case request.Node() == "broken":
-		return policy.BindResult{}, errors.New("node broken refuses pods")
+		return policy.BindResult{}, policy.Unavailable("node broken refuses pods")
 	default:
 		return policy.Bound(), nil
 	}

@@ -17,9 +17,10 @@ import (
 	"strings"
 )
 
-// Check says what is wrong with the JSON for the type: the path, such as args.rules[1].weight, and what is expected. A
-// field of a struct is required unless its tag has omitempty or omitzero; its name is matched exactly.
-func Check(text []byte, of reflect.Type) error {
+// Check says what is wrong with the JSON for the type of the defaults: the path, such as args.rules[1].weight, and what is
+// expected. A field of a struct is required unless it has a default, or its tag omitempty or omitzero; its name is matched
+// exactly.
+func Check(text []byte, defaults reflect.Value) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	root, err := read(decoder, "args", 0)
@@ -29,7 +30,7 @@ func Check(text []byte, of reflect.Type) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("args: trailing characters")
 	}
-	return check("args", root, of)
+	return check("args", root, defaults.Type(), defaults)
 }
 
 // object keeps the order of the fields, so that the first mistake is the one that is reported.
@@ -105,12 +106,13 @@ func notJSON(err error) error {
 	}
 }
 
-func check(path string, value any, of reflect.Type) error {
+// check has no valid defaults for what is in a list or a map.
+func check(path string, value any, of reflect.Type, defaults reflect.Value) error {
 	if of.Kind() == reflect.Pointer {
 		if value == nil {
 			return nil
 		}
-		return check(path, value, of.Elem())
+		return check(path, value, of.Elem(), reflect.Indirect(defaults))
 	}
 	if decodesItself(of) || of.Kind() == reflect.Interface {
 		return nil
@@ -118,12 +120,12 @@ func check(path string, value any, of reflect.Type) error {
 	switch of.Kind() {
 	case reflect.Struct:
 		if value, is := value.(object); is {
-			return checkStruct(path, value, of)
+			return checkStruct(path, value, of, defaults)
 		}
 	case reflect.Map:
 		if value, is := value.(object); is {
 			for _, name := range value.names {
-				if err := check(path+"."+name, value.values[name], of.Elem()); err != nil {
+				if err := check(path+"."+name, value.values[name], of.Elem(), reflect.Value{}); err != nil {
 					return err
 				}
 			}
@@ -135,7 +137,7 @@ func check(path string, value any, of reflect.Type) error {
 				return fmt.Errorf("%s: invalid length %d, expected a list of %d", path, len(value), of.Len())
 			}
 			for position, element := range value {
-				if err := check(fmt.Sprintf("%s[%d]", path, position), element, of.Elem()); err != nil {
+				if err := check(fmt.Sprintf("%s[%d]", path, position), element, of.Elem(), reflect.Value{}); err != nil {
 					return err
 				}
 			}
@@ -179,19 +181,20 @@ func checkNumber(path string, number json.Number, of reflect.Type) error {
 	return nil
 }
 
-func checkStruct(path string, value object, of reflect.Type) error {
-	known := fieldsOf(of)
+func checkStruct(path string, value object, of reflect.Type, defaults reflect.Value) error {
+	known := fieldsOf(of, defaults)
 	for _, name := range value.names {
 		field, is := find(known, name)
 		if !is {
 			return fmt.Errorf("%s.%s: unknown field `%s`, expected %s", path, name, name, list(known))
 		}
-		if err := check(path+"."+name, value.values[name], field.of); err != nil {
+		if err := check(path+"."+name, value.values[name], field.of, field.defaults); err != nil {
 			return err
 		}
 	}
 	for _, field := range known {
-		if _, given := value.values[field.name]; field.required && !given {
+		hasDefault := field.defaults.IsValid() && !field.defaults.IsZero()
+		if _, given := value.values[field.name]; field.required && !given && !hasDefault {
 			return fmt.Errorf("%s: missing field `%s`", path, field.name)
 		}
 	}
@@ -202,12 +205,17 @@ func checkStruct(path string, value object, of reflect.Type) error {
 type field struct {
 	name     string
 	of       reflect.Type
+	defaults reflect.Value
 	required bool
 }
 
-func fieldsOf(of reflect.Type) []field {
+func fieldsOf(of reflect.Type, defaults reflect.Value) []field {
 	var fields []field
 	for f := range of.Fields() {
+		var inside reflect.Value
+		if defaults.IsValid() {
+			inside = defaults.FieldByIndex(f.Index)
+		}
 		tag := f.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
 		if tag == "-" || !f.IsExported() && !f.Anonymous {
@@ -219,7 +227,7 @@ func fieldsOf(of reflect.Type) []field {
 				inner = inner.Elem()
 			}
 			if inner.Kind() == reflect.Struct {
-				fields = append(fields, fieldsOf(inner)...)
+				fields = append(fields, fieldsOf(inner, reflect.Indirect(inside))...)
 				continue
 			}
 		}
@@ -232,7 +240,7 @@ func fieldsOf(of reflect.Type) []field {
 		if slices.Contains(parts, "string") {
 			inner = reflect.TypeFor[any]()
 		}
-		fields = append(fields, field{name: name, of: inner, required: !optional})
+		fields = append(fields, field{name: name, of: inner, defaults: inside, required: !optional})
 	}
 	return fields
 }

@@ -2,6 +2,7 @@ package jsonargs
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,10 +56,23 @@ func TestMistakesHaveTheirPathAndWhatIsExpected(t *testing.T) {
 		`{"label":"a","Hidden":"x"}`:                          "args.Hidden: unknown field",
 		`{"label":"a","any":[{}],"raw":{"b":1},"share":null,"since":"2026-01-02T03:04:05Z","quoted":"5","region":"eu","pair":[1,2]}`: "",
 	} {
-		err := Check([]byte(text), reflect.TypeFor[drain]())
+		err := Check([]byte(text), reflect.ValueOf(new(drain)).Elem())
 		if want == "" && err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
+func TestAFieldWithADefaultIsNotRequired(t *testing.T) {
+	type args struct {
+		common
+		Rule *rule  `json:"rule"`
+		Most string `json:"most"`
+	}
+	for text, want := range map[string]string{`{"most":"1"}`: "<nil>", `{"rule":{},"most":"1"}`: "<nil>", `{}`: "args: missing field `most`"} {
+		if err := Check([]byte(text), reflect.ValueOf(args{Rule: &rule{1}})); fmt.Sprint(err) != want {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}
@@ -79,7 +93,7 @@ func TestACopySharesNothing(t *testing.T) {
 
 func TestNestedArgsAreRefusedAtOnce(t *testing.T) {
 	for _, text := range []string{strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000)} {
-		err := Check([]byte(text), reflect.TypeFor[map[string]any]())
+		err := Check([]byte(text), reflect.ValueOf(new(map[string]any)).Elem())
 		if err == nil || !strings.Contains(err.Error(), "more than 100 levels") {
 			t.Error(err)
 		}

@@ -115,7 +115,7 @@ fn the_first_constraint_that_a_node_exceeds_is_its_reason() {
 /// The gateway sends the 4,096 domains with the most pods.
 #[test]
 fn a_domain_whose_count_is_left_out_could_be_full() {
-    let mut nodes: Vec<_> = (0..4_097).map(|n| node("n", &format!("{n:04}")).running(&web(), 2)).collect();
+    let mut nodes: Vec<_> = (0..4_097).map(|n| node("n", &format!("r{n:04}")).running(&web(), 2)).collect();
     nodes.push(node("n", "empty"));
     let reasons = reasons(policy(RACKS), &web(), &nodes);
     assert_eq!(reasons.len(), 4_098);

@@ -12,9 +12,9 @@ pub(crate) async fn bind(
     backend: &Backend,
     request: &api::BindRequest,
 ) -> Result<api::BindResponse, CallError> {
-    let prepared = guarded(|| policy(backend, request))?;
-    let ask = guarded(|| asked(&prepared, request))?;
-    let bound = unpanicking(async { Ok(prepared.policy.bind(ask).await?) }).await?;
+    let prepared = guarded("Bind", || policy(backend, request))?;
+    let ask = guarded("Bind", || asked(&prepared, request))?;
+    let bound = unpanicking("Bind", async { Ok(prepared.policy.bind(ask).await?) }).await?;
     Ok(response(bound))
 }
 
@@ -140,8 +140,8 @@ mod tests {
         for (name, code, text) in [
             ("failed", Code::Unavailable, "the apiserver is away"),
             ("locked", Code::Aborted, "node locked"),
-            ("panic at once", Code::Internal, "see the policy's log"),
-            ("panic later", Code::Internal, "the policy panicked; see the policy's log"),
+            ("panic at once", Code::Internal, "bind failed; see the policy's log"),
+            ("panic later", Code::Internal, "bind failed; see the policy's log"),
         ] {
             let status = answered(Binder, request(name)).await.unwrap_err();
             assert_eq!(status.code(), code, "{name}: {status}");
@@ -202,10 +202,5 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented);
-        assert_eq!(
-            answered(Silent(Info::new("declared", "1").binds()), request("bound")).await.unwrap().0,
-            2,
-            "the default declines"
-        );
     }
 }

@@ -11,9 +11,9 @@ pub(crate) fn introspect(
     backend: &Backend,
     request: &api::IntrospectRequest,
 ) -> Result<api::IntrospectResponse, CallError> {
-    guarded(|| {
+    let path = || request.path[..request.path.floor_char_boundary(PATH_TEXT_BYTES)].to_owned();
+    let shown = guarded("Introspect", || {
         let prepared = backend.policy_for(&request.args)?;
-        let path = || request.path[..request.path.floor_char_boundary(PATH_TEXT_BYTES)].to_owned();
         let shown = prepared.declaration.shown(&request.path).ok_or_else(|| CallError::NoPath(path()))?;
         let ask = Introspect::new(shown, request)
             .map_err(|name| CallError::NoParameter { path: path(), name: name.to_owned() })?;
@@ -30,5 +30,9 @@ pub(crate) fn introspect(
             return Err(CallError::LargeJson { path: path(), bytes: json.len() });
         }
         Ok(api::IntrospectResponse { json: json.into() })
+    });
+    shown.map_err(|error| match error {
+        CallError::Panicked(_) => CallError::ShowFailed(path()),
+        error => error,
     })
 }

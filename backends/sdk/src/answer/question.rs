@@ -92,7 +92,7 @@ impl<'a> Question<'a> {
         held: &'a Held<'a>,
     ) -> Result<Reading<'a>, CallError> {
         let (pod, count) = (asked.pod(terms.reads())?, asked.nodes()?.count);
-        let access = Access::to(terms.reads().map(|reads| &reads.node));
+        let access = terms.node_access();
         Ok(match held.rows() {
             Ok(rows) => Reading::Whole(Self { pod, rows, access, count }),
             Err(miss) => Reading::Miss(miss),

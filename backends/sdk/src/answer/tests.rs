@@ -22,11 +22,11 @@ fn decoded<R: Message + Default>(request: &impl Message) -> R {
 }
 
 fn filter(backend: &Backend, request: &api::FilterRequest) -> Result<api::FilterResponse, CallError> {
-    at_once(super::filter(backend, &Tables::default(), &decoded(request), Patience::None)).unwrap()
+    at_once("Filter", super::filter(backend, &Tables::default(), &decoded(request), Patience::None)).unwrap()
 }
 
 fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<api::ScoreResponse, CallError> {
-    at_once(super::score(backend, &Tables::default(), &decoded(request), Patience::None)).unwrap()
+    at_once("Score", super::score(backend, &Tables::default(), &decoded(request), Patience::None)).unwrap()
 }
 
 /// Does what the namespace of the pod says; refuses nodes named "no…", scores by length of the name.
@@ -192,7 +192,7 @@ fn a_broken_row_is_named_by_its_position() {
         let Some(Form::Rows(form)) = &mut request.nodes.as_mut().unwrap().form else { panic!("{request:?}") };
         form.rows[1] = row.to_vec().into();
         let (code, text) = status(
-            at_once(super::filter(&backend(both()), &Tables::default(), &request, Patience::None))
+            at_once("Filter", super::filter(&backend(both()), &Tables::default(), &request, Patience::None))
                 .unwrap()
                 .unwrap_err(),
         );
@@ -215,7 +215,7 @@ fn a_panic_fails_its_call_and_the_next_one_is_answered() {
     let backend = backend(both());
     let bad = api::FilterRequest { pod: Some(pod("panic")), ..request(&["a"]) };
     let (code, text) = status(filter(&backend, &bad).unwrap_err());
-    assert_eq!((code, &*text), (Code::Internal, "the policy panicked; see the policy's log"));
+    assert_eq!((code, &*text), (Code::Internal, "filter failed; see the policy's log"));
     assert!(filter(&backend, &request(&["a"])).is_ok());
 }
 
@@ -245,6 +245,10 @@ impl Policy for Named {
     fn info(&self) -> Info {
         let info = Info::new(&self.name, "1");
         if self.name.is_empty() { info } else { info.filters(Verb::per_node()) }
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::Accept
     }
 }
 
@@ -335,7 +339,11 @@ fn preempt_request(namespace: &str) -> api::PreemptRequest {
 }
 
 fn preempt(request: &api::PreemptRequest) -> Result<api::PreemptResponse, CallError> {
-    at_once(super::preempt(&Evicting.into(), &Tables::default(), &decoded(request), Patience::None)).unwrap()
+    at_once(
+        "Preempt",
+        super::preempt(&Evicting.into(), &Tables::default(), &decoded(request), Patience::None),
+    )
+    .unwrap()
 }
 
 #[test]

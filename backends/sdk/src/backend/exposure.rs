@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{Backend, Prepared, Source};
+use super::{Backend, Prepared};
 use crate::error::CallError;
 
 /// What the callers of a policy with the verb bind can do.
@@ -39,12 +39,7 @@ impl Backend {
     ///
     /// It is known already that it must not be served there.
     pub(crate) fn exposed_at(self, address: SocketAddr) -> Result<Self, Exposed> {
-        let known = match &*self.source {
-            Source::Fixed(prepared) => prepared.as_ref().is_ok_and(|prepared| prepared.binds()),
-            Source::WithArgs(prepared) => prepared.binds(),
-            Source::Replaced(versions) => versions.latest().binds(),
-            Source::Configured { .. } => false,
-        };
+        let known = self.known().is_some_and(|versions| versions.newest().binds());
         match self.power.or(known.then_some(BIND)) {
             Some(power) => Err(Exposed { address, power }),
             None => Ok(Self { exposed: Some(Exposed { address, power: BIND }), ..self }),

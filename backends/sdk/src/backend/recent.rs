@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::Prepared;
+use super::Versions;
 
 /// With more configured policies than this, some are rebuilt now and then; they still work.
 const MAX_POLICIES: usize = 32;
@@ -19,7 +19,7 @@ pub(super) struct Recent {
 
 struct Entry {
     args: Box<[u8]>,
-    prepared: Arc<Prepared>,
+    versions: Arc<Versions>,
     usage: Used,
 }
 
@@ -31,7 +31,7 @@ enum Used {
 }
 
 impl Recent {
-    pub(super) fn find(&mut self, args: &[u8]) -> Option<Arc<Prepared>> {
+    pub(super) fn find(&mut self, args: &[u8]) -> Option<Arc<Versions>> {
         let position = self.entries.iter().position(|entry| *entry.args == *args)?;
         if position > 0 {
             let entry = self.entries.remove(position)?;
@@ -39,17 +39,17 @@ impl Recent {
         }
         let entry = self.entries.front_mut()?;
         entry.usage = Used::Repeated;
-        Some(Arc::clone(&entry.prepared))
+        Some(Arc::clone(&entry.versions))
     }
 
     /// The bytes are copied: a slice of the request would keep all of it in memory.
-    pub(super) fn remember(&mut self, args: &[u8], prepared: Arc<Prepared>) {
+    pub(super) fn remember(&mut self, args: &[u8], versions: Arc<Versions>) {
         while self.entries.len() >= MAX_POLICIES || self.bytes() + args.len() > MAX_BYTES {
             if self.evict().is_none() {
                 break;
             }
         }
-        self.entries.push_front(Entry { args: args.into(), prepared, usage: Used::Once });
+        self.entries.push_front(Entry { args: args.into(), versions, usage: Used::Once });
     }
 
     /// Removes the least recently used entry; entries that were used only once go first.
@@ -65,6 +65,8 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::identity;
+
     use super::*;
     use crate::{Info, Policy, Verb};
 
@@ -76,8 +78,8 @@ mod tests {
         }
     }
 
-    fn prepared() -> Arc<Prepared> {
-        Prepared::new(Box::new(Any)).unwrap()
+    fn prepared() -> Arc<Versions> {
+        Arc::new(Versions::new(Box::new(Any), identity).unwrap())
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::{iter, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-use super::Prepared;
+use super::{Declared, Prepared};
+use crate::{DeclarationError, Policy};
 
 /// The earlier versions that are kept. Gateways repeat the handshake within a second, so there is rarely more than
 /// one in use.
@@ -14,6 +15,7 @@ const MAX_EARLIER: usize = 16;
 /// All versions in use.
 pub(super) struct Versions {
     current: ArcSwap<Chain>,
+    declared: Declared,
 }
 
 /// No two of them declare the same.
@@ -24,12 +26,30 @@ struct Chain {
 }
 
 impl Versions {
-    pub(super) fn new(first: Arc<Prepared>) -> Self {
-        Self { current: ArcSwap::from_pointee(Chain { latest: first, earlier: Vec::new() }) }
+    pub(super) fn new(first: Box<dyn Policy>, declared: Declared) -> Result<Self, DeclarationError> {
+        let chain = Chain { latest: Prepared::new(first, declared)?, earlier: Vec::new() };
+        Ok(Self { current: ArcSwap::from_pointee(chain), declared })
     }
 
-    pub(super) fn latest(&self) -> Arc<Prepared> {
+    /// The latest one so far.
+    pub(super) fn newest(&self) -> Arc<Prepared> {
         Arc::clone(&self.current.load().latest)
+    }
+
+    /// The one that answers from now on, which may have taken the place of the one before.
+    pub(super) fn latest(&self) -> Result<Arc<Prepared>, DeclarationError> {
+        let asked = self.newest();
+        let Some(policy) = asked.policy.current() else { return Ok(asked) };
+        let newer = Prepared::new(policy, self.declared)?;
+        // Unless another call has replaced it meanwhile.
+        self.current.rcu(|chain| {
+            if Arc::ptr_eq(&chain.latest, &asked) {
+                Arc::new(chain.with(Arc::clone(&newer)))
+            } else {
+                Arc::clone(chain)
+            }
+        });
+        Ok(self.newest())
     }
 
     /// The latest version with this property.
@@ -37,8 +57,10 @@ impl Versions {
         self.current.load().iter().find(|version| fits(version)).map(Arc::clone)
     }
 
-    pub(super) fn add(&self, version: &Arc<Prepared>) {
-        self.current.rcu(|chain| chain.with(Arc::clone(version)));
+    pub(super) fn replace(&self, policy: Box<dyn Policy>) -> Result<(), DeclarationError> {
+        let version = Prepared::new(policy, self.declared)?;
+        self.current.rcu(|chain| chain.with(Arc::clone(&version)));
+        Ok(())
     }
 }
 

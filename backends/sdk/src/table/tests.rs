@@ -108,7 +108,7 @@ fn answered(
     tables: &Tables,
     request: &FilterRequest,
 ) -> Result<api::FilterResponse, CallError> {
-    at_once(answer::filter(backend, tables, request, Patience::None)).unwrap()
+    at_once("Filter", answer::filter(backend, tables, request, Patience::None)).unwrap()
 }
 
 fn asked(tables: &Tables, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {

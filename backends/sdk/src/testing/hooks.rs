@@ -2,7 +2,7 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{NoAnswer, SentCall, TestNode, TestPod, complete};
+use super::{NoAnswer, SentCall, TestNode, TestPod, complete, mistakes};
 use crate::{
     Backend, NodeChange, PodChange,
     answer::{self, Patience, unpanicking},
@@ -37,7 +37,7 @@ use crate::{
 ///
 /// As for [`filter`](super::filter). There is [`before_filter_later`].
 pub fn before_filter(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodChange, NoAnswer> {
-    complete(pod_changed(&backend.into(), pod, Patience::None))
+    complete("BeforeFilter", pod_changed(&backend.into(), pod, Patience::None))
 }
 
 /// [`before_filter`], for a hook that may wait.
@@ -46,7 +46,7 @@ pub fn before_filter(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodCh
 ///
 /// As for [`before_filter`].
 pub async fn before_filter_later(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodChange, NoAnswer> {
-    Ok(unpanicking(pod_changed(&backend.into(), pod, Patience::Endless)).await?)
+    Ok(unpanicking("BeforeFilter", pod_changed(&backend.into(), pod, Patience::Endless)).await?)
 }
 
 async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Result<PodChange, CallError> {
@@ -65,7 +65,7 @@ pub fn before_filter_nodes(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, NodeChange)>, NoAnswer> {
-    complete(nodes_changed(&backend.into(), pod, nodes, Patience::None))
+    complete("BeforeFilterNodes", nodes_changed(&backend.into(), pod, nodes, Patience::None))
 }
 
 /// [`before_filter_nodes`], for a hook that may wait.
@@ -78,7 +78,8 @@ pub async fn before_filter_nodes_later(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, NodeChange)>, NoAnswer> {
-    Ok(unpanicking(nodes_changed(&backend.into(), pod, nodes, Patience::Endless)).await?)
+    Ok(unpanicking("BeforeFilterNodes", nodes_changed(&backend.into(), pod, nodes, Patience::Endless))
+        .await?)
 }
 
 async fn nodes_changed(
@@ -87,11 +88,14 @@ async fn nodes_changed(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<(String, NodeChange)>, CallError> {
-    let SentCall { call, pod, nodes: asked } =
-        SentCall::new(backend, api::Verb::BeforeFilterNodes, pod, nodes)?;
-    let request = NodesRequest { call, pod, nodes: asked };
-    let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
-    Ok(named(&answer.nodes, nodes))
+    let verb = api::Verb::BeforeFilterNodes;
+    let changed = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
+        let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
+        let request = NodesRequest { call, pod, nodes: asked };
+        let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
+        Ok(each(&answer.nodes, nodes))
+    });
+    Ok(named(changed.await?, nodes))
 }
 
 /// What the policy changes before score: about the pod, and of the nodes those that change, in the order given.
@@ -104,7 +108,7 @@ pub fn before_score(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<(PodChange, Vec<(String, NodeChange)>), NoAnswer> {
-    complete(changed(&backend.into(), pod, nodes, Patience::None))
+    complete("BeforeScore", changed(&backend.into(), pod, nodes, Patience::None))
 }
 
 /// [`before_score`], for a hook that may wait.
@@ -117,7 +121,7 @@ pub async fn before_score_later(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<(PodChange, Vec<(String, NodeChange)>), NoAnswer> {
-    Ok(unpanicking(changed(&backend.into(), pod, nodes, Patience::Endless)).await?)
+    Ok(unpanicking("BeforeScore", changed(&backend.into(), pod, nodes, Patience::Endless)).await?)
 }
 
 async fn changed(
@@ -129,12 +133,17 @@ async fn changed(
     let SentCall { call, pod, nodes: asked } = SentCall::new(backend, api::Verb::BeforeScore, pod, nodes)?;
     let request = NodesRequest { call, pod, nodes: asked };
     let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
-    Ok((PodChange::of(answer.pod), named(&answer.nodes, nodes)))
+    Ok((PodChange::of(answer.pod), named(each(&answer.nodes, nodes), nodes)))
+}
+
+/// The changes of each node.
+fn each(changes: &[api::NodeChange], nodes: &[TestNode]) -> Vec<Option<NodeChange>> {
+    let change = |position| changes.iter().find(|change| change.positions.contains(&position));
+    (0..).zip(nodes).map(|(position, _)| change(position).map(NodeChange::of)).collect()
 }
 
 /// The nodes that change.
-fn named(changes: &[api::NodeChange], nodes: &[TestNode]) -> Vec<(String, NodeChange)> {
-    let change = |position| changes.iter().find(|change| change.positions.contains(&position));
-    let named = (0..).zip(nodes).filter_map(|(position, node)| Some((node, change(position)?)));
-    named.map(|(node, change)| (node.row.name.clone(), NodeChange::of(change))).collect()
+fn named(changes: Vec<Option<NodeChange>>, nodes: &[TestNode]) -> Vec<(String, NodeChange)> {
+    let named = nodes.iter().zip(changes).filter_map(|(node, change)| Some((node.row.name.clone(), change?)));
+    named.collect()
 }

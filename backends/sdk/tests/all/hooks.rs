@@ -42,6 +42,10 @@ impl Policy for Waiting {
             .before_score(pod.waits())
     }
 
+    fn before_score(&self, _: &Pod<'_>, _: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        (PodChange::none(), Vec::new())
+    }
+
     fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, Unanswered>> {
         Box::pin(async move {
             if pod.namespace() == "away" {
@@ -78,7 +82,7 @@ async fn other_calls_are_answered_while_a_hook_waits() {
     assert_eq!((nodes.nodes.len(), &*nodes.nodes[0].positions), (1, &[0, 1][..]));
     let BeforeFilterNodesRequest { call, pod, nodes } = of_nodes(1);
     let score = soon(hooks.before_score(BeforeScoreRequest { call, pod, nodes })).await.unwrap().into_inner();
-    assert_eq!((score.pod, score.nodes), (None, vec![]), "the default changes nothing");
+    assert_eq!((score.pod, score.nodes), (None, vec![]), "it changes nothing");
     let status = soon(hooks.before_filter(of_pod("away"))).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "the other server is away"));
     assert!(!changed.is_finished());

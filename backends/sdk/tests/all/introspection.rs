@@ -143,7 +143,7 @@ async fn what_cannot_be_shown_has_the_status_of_its_cause() {
         (quota("bank"), Code::NotFound, "namespace bank has no quota"),
         (apples, Code::InvalidArgument, "unit is apples; expected cpu"),
         (request("/old", &[]), Code::Unavailable, "a day old"),
-        (request("/panic", &[]), Code::Internal, "the policy panicked; see the policy's log"),
+        (request("/panic", &[]), Code::Internal, "failed to show /panic; the backend's log says why"),
     ] {
         running.refused(request, code, text).await;
     }

@@ -285,7 +285,7 @@ async fn a_call_that_fails_is_an_error_with_its_code() {
     let received = collector.spans(5).await;
     let expected = [
         ("Filter", "UNAVAILABLE", "UNAVAILABLE: the price list is a day old", "unready"),
-        ("Filter", "INTERNAL", "INTERNAL: the policy panicked; see", "obedient"),
+        ("Filter", "INTERNAL", "INTERNAL: filter failed; see", "obedient"),
         ("Score", "INVALID_ARGUMENT", "INVALID_ARGUMENT: call is missing; every request has it", ""),
         ("Bind", "UNAVAILABLE", "UNAVAILABLE: the apiserver is away", "obedient"),
     ];

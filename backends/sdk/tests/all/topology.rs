@@ -45,7 +45,7 @@ impl Policy for Siblings {
         let (namespace, value) = (count.namespace().unwrap_or("-"), count.value());
         let (pods, terminating) = (count.pods(), count.terminating());
         Verdict::reject(format!(
-            "{namespace} {value:?}: {pods}, {terminating} terminating, {milli_cpu}m {others:?}"
+            "{namespace} {value:?}:{pods}, {terminating} terminating, {milli_cpu}m {others:?}"
         ))
     }
 }
@@ -80,10 +80,10 @@ fn cluster() -> [TestNode; 4] {
 fn pods_are_added_up_over_the_nodes_of_a_domain() {
     let gpus = r#"300m {"example.com/gpu": 3}"#;
     for (by, first, empty) in [
-        (PodsBy::Owner, "- \"u1\": 3, 0", "- \"u1\": 0, 0"),
-        (PodsBy::Namespace, "shop \"shop\": 5, 2", "shop \"shop\": 0, 0"),
-        (PodsBy::label("app"), "shop \"web\": 5, 2", "shop \"web\": 0, 0"),
-        (PodsBy::PriorityClass, "- \"high\": 3, 0", "- \"high\": 0, 0"),
+        (PodsBy::Owner, "- \"u1\":3, 0", "- \"u1\":0, 0"),
+        (PodsBy::Namespace, "shop \"shop\":5, 2", "shop \"shop\":0, 0"),
+        (PodsBy::label("app"), "shop \"web\":5, 2", "shop \"web\":0, 0"),
+        (PodsBy::PriorityClass, "- \"high\":3, 0", "- \"high\":0, 0"),
     ] {
         let first = format!("{first} terminating, {gpus}");
         let expected = [&first, &first, &format!("{empty} terminating, 0m {{}}"), "in no domain"];
@@ -93,9 +93,9 @@ fn pods_are_added_up_over_the_nodes_of_a_domain() {
 
 #[test]
 fn the_cluster_is_one_domain_with_all_nodes() {
-    let all = "shop \"shop\": 6, 2 terminating, 300m {\"example.com/gpu\": 3}";
+    let all = "shop \"shop\":6, 2 terminating, 300m {\"example.com/gpu\": 3}";
     assert_eq!(reasons(Siblings::by(PodsBy::Namespace, ""), &new_web(), &cluster()), [all; 4]);
-    let none = "mill \"mill\": 0, 0 terminating, 0m {}";
+    let none = "mill \"mill\":0, 0 terminating, 0m {}";
     assert_eq!(reasons(Siblings::by(PodsBy::Namespace, ""), &TestPod::new("mill"), &cluster()), [none; 4]);
 }
 
@@ -119,8 +119,8 @@ fn a_domain_that_is_left_out_is_not_empty() {
     nodes.push(TestNode::new("n").label("zone", "empty"));
     let told = reasons(Siblings::by(PodsBy::Owner, "zone"), &pod, &nodes);
     // Eight pods are in the four domains that are left out, but none of these has more than the others.
-    assert_eq!((&*told[0], &*told[4_098]), ("- \"u1\": 2, 0 terminating, 0m {}", "0 to 2"));
-    assert_eq!((&*told[4_099], &*told[4_100]), ("- \"u1\": 3, 0 terminating, 0m {}", "0 to 2"));
+    assert_eq!((&*told[0], &*told[4_098]), ("- \"u1\":2, 0 terminating, 0m {}", "0 to 2"));
+    assert_eq!((&*told[4_099], &*told[4_100]), ("- \"u1\":3, 0 terminating, 0m {}", "0 to 2"));
 }
 
 /// Refuses each node with all domains.
@@ -205,7 +205,7 @@ async fn counts_come_with_the_pod_in_the_declared_order() {
     let sent = vec![counts(vec![domain("z1", 9)]), zones, TopologyCounts::default()];
     let answer = filtered(&channel, sent).await.unwrap();
     let reasons: Vec<_> = answer.rejections.iter().map(|rejection| &*rejection.reason).collect();
-    assert_eq!(reasons, ["shop \"shop\": 2, 0 terminating, 50m {}", "in no domain"]);
+    assert_eq!(reasons, ["shop \"shop\":2, 0 terminating, 50m {}", "in no domain"]);
     let omitting = TopologyCounts { domains: vec![domain("z2", 7)], omitted_pods: 9 };
     let sent = vec![TopologyCounts::default(), omitting, TopologyCounts::default()];
     let answer = filtered(&channel, sent).await.unwrap();

@@ -129,7 +129,7 @@ async fn failures_fail_this_call_alone() {
     let panicked = failed("panic").await;
     assert_eq!(
         (panicked.code(), panicked.message()),
-        (Code::Internal, "the policy panicked; see the policy's log")
+        (Code::Internal, "filter failed; see the policy's log")
     );
     outside.gate.add_permits(1);
     soon(client.filter(request("shop"))).await.unwrap();

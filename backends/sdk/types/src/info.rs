@@ -4,6 +4,7 @@
 #[doc(hidden)]
 pub mod declaration;
 pub(crate) mod hook;
+mod program;
 pub(crate) mod shown;
 
 use std::{
@@ -89,8 +90,8 @@ impl Info {
     }
 
     /// Names everything that the answers depend on besides the request: code and rule files, not the
-    /// operator's args. At most 64 bytes. Default: the version, which is right for a policy that reads
-    /// nothing else.
+    /// operator's args. At most 64 bytes. Default: the version and a digest of the program, which is right for a
+    /// policy that reads nothing else.
     pub fn revision(self, revision: impl Into<String>) -> Self {
         Self { revision: Some(revision.into()), ..self }
     }
@@ -189,9 +190,9 @@ impl Info {
     #[doc(hidden)]
     pub fn reading_everything(mut self) -> Self {
         for DeclaredVerb { verb, .. } in self.verbs.values_mut() {
+            verb.usage = Usage::Wanted;
             if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
                 verb.reads = Some(Arc::new(verb.everything(&reads)));
-                verb.usage = Usage::Wanted;
             }
         }
         self
@@ -331,7 +332,7 @@ enum Memory {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Usage {
+pub(crate) enum Usage {
     Unwanted,
     Wanted,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1 as api;
 
-use crate::{NotReady, info::shown::ShownPath};
+use crate::{NotReady, info::shown::ShownPath, reads::access::undeclared_parameter};
 
 /// Which of the paths that [`Info::shows`](crate::Info::shows) declares is asked for, and with which values.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,9 @@ impl<'a> Introspect<'a> {
     /// The path has no parameter of this name.
     #[track_caller]
     pub fn parameter(&self, name: &str) -> &'a str {
-        let has = self.shown.parameters().any(|parameter| parameter == name);
-        assert!(has, "the path {:?} has no parameter {name:?}", self.path());
+        if !self.shown.parameters().any(|parameter| parameter == name) {
+            undeclared_parameter(name, self.path());
+        }
         // `new` has checked that each is given.
         self.parameters.get(name).map_or("", String::as_str)
     }

@@ -160,10 +160,12 @@ impl<'a> Node<'a> {
         self.whole()?.allocatable.as_ref()
     }
 
-    /// What the pods on the node have requested; `None` when it is not known, and unless the policy asked for
-    /// it with [`Verb::usage`](crate::Verb::usage). It lags behind what kube-scheduler assumes, usually by some
+    /// What the pods on the node have requested, for a verb with [`Verb::usage`](crate::Verb::usage); `None` when it is not
+    /// known. It lags behind what kube-scheduler assumes, usually by some
     /// milliseconds: no basis for an exclusive allocation.
+    #[track_caller]
     pub fn usage(&self) -> Option<&'a NodeUsage> {
+        self.access.usage();
         self.row.content.usage()
     }
 

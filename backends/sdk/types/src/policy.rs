@@ -1,10 +1,8 @@
 //! What a policy author implements.
 
-use std::future::ready;
-
 use crate::{
     Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node, NodeChange,
-    Nodes, NotReady, Pod, PodChange, Unanswered, Verdict,
+    Nodes, NotReady, Pod, PodChange, Unanswered, Verdict, reads::access::unwritten,
 };
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
@@ -15,25 +13,82 @@ use crate::{
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
     /// What this policy is, and which data it needs. Called once, before the first call; it must not change during
-    /// the lifetime of this value.
+    /// the lifetime of this value. A verb that it declares and that has no method fails its calls.
     fn info(&self) -> Info;
+
+    /// The policy that takes the place of this one, because what it was made from has changed: a file, or the time of day;
+    /// `None` if this one answers. Called before each handshake and each call, so it must be cheap. The newer one has another
+    /// [`Info::revision`], with which the gateway drops the answers that it has cached: so a verb that depends on such a thing
+    /// may still be pure. If it declares other reads, this one still answers the calls that were made for it.
+    ///
+    /// ```
+    /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
+    /// # use extender_policy_sdk::{Backend, Info, Node, Pod, Policy, Reads, Verb, Verdict};
+    /// /// Rejects the nodes of a zone from 2 to 4 o'clock.
+    /// struct Maintained {
+    ///     hour: fn() -> u64,
+    ///     is_closed: bool,
+    /// }
+    ///
+    /// # impl Maintained {
+    /// #     fn new(hour: fn() -> u64) -> Self { Self { hour, is_closed: (2..4).contains(&hour()) } }
+    /// # }
+    /// impl Policy for Maintained {
+    ///     fn info(&self) -> Info {
+    ///         let mut reads = Reads::new();
+    ///         reads.node_label("zone");
+    ///         // What the time decides is in the revision: so the verb is pure.
+    ///         Info::new("maintained", "1.0.0")
+    ///             .revision(format!("1.0.0 closed={}", self.is_closed))
+    ///             .filters(Verb::per_node().pure().reads(&reads))
+    ///     }
+    ///
+    ///     fn current(&self) -> Option<Box<dyn Policy>> {
+    ///         let newer = Self::new(self.hour);
+    ///         if newer.is_closed == self.is_closed { None } else { Some(Box::new(newer)) }
+    ///     }
+    ///
+    ///     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
+    ///         match node.label("zone") {
+    ///             Some("a") if self.is_closed => Verdict::reject("zone is in maintenance"),
+    ///             _ => Verdict::Accept,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// static HOUR: AtomicU64 = AtomicU64::new(1);
+    /// let hour = || HOUR.load(Ordering::Relaxed); // in a program: of SystemTime::now()
+    /// let (pod, node) = (TestPod::new("shop"), [TestNode::new("n").label("zone", "a")]);
+    /// let configured = testing::with_args(Backend::configured(move |_| Ok(Maintained::new(hour))), "{}").unwrap();
+    /// for backend in [Backend::from(Maintained::new(hour)), testing::everything(Maintained::new(hour)), configured] {
+    ///     for (now, rejected) in [(1, 0), (2, 1), (3, 1), (4, 0), (2, 1)] {
+    ///         HOUR.store(now, Ordering::Relaxed);
+    ///         assert_eq!(testing::filter(backend.clone(), &pod, &node).unwrap().len(), rejected);
+    ///         assert!(testing::info(backend.clone()).unwrap().revision.ends_with(&(rejected == 1).to_string()));
+    ///     }
+    /// }
+    /// ```
+    fn current(&self) -> Option<Box<dyn Policy>> {
+        None
+    }
 
     /// May the pod run on this node? Called only if [`info`](Self::info) declares it with [`Info::filters`].
     fn filter(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> Verdict {
-        Verdict::Accept
+        unwritten("filters", "filter or filter_all")
     }
 
     /// How good is this node for the pod? Called also for nodes that [`filter`](Self::filter) refuses, if both are
     /// per node: scores then come in one round with the verdicts. Larger is better, unless the declared
     /// [`Scale`](crate::Scale) is reversed. Called only if [`info`](Self::info) declares it with [`Info::scores`].
     fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {
-        0
+        unwritten("scores", "score or score_all")
     }
 
     /// May these pods be evicted to make room for the pod on this node? Called only if [`info`](Self::info)
     /// declares it with [`Info::preempts`]. kube-scheduler takes one of the nodes that all policies leave.
     fn preempt(&self, _pod: &Pod<'_>, _candidate: &Candidate<'_>) -> Eviction {
-        Eviction::All
+        unwritten("preempts", "preempt or preempt_all")
     }
 
     /// One verdict for each node, in their order. A policy overrides this if nodes depend on one another (then it
@@ -58,13 +113,13 @@ pub trait Policy: Send + Sync + 'static {
     /// What changes about the pod before it is filtered for. Called only if [`info`](Self::info) declares it with
     /// [`Info::before_filter`].
     fn before_filter(&self, _pod: &Pod<'_>) -> PodChange {
-        PodChange::none()
+        unwritten("before_filter", "before_filter")
     }
 
     /// What changes about this node before the nodes are filtered. Called only if [`info`](Self::info) declares it with
     /// [`Info::before_filter_nodes`].
     fn before_filter_node(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> NodeChange {
-        NodeChange::none()
+        unwritten("before_filter_nodes", "before_filter_node or before_filter_nodes")
     }
 
     /// One change for each node, in their order; overridden for the same reasons as [`filter_all`](Self::filter_all),
@@ -76,8 +131,8 @@ pub trait Policy: Send + Sync + 'static {
     /// What changes about the pod and the nodes before these are scored: one change for each node, in their order; a hook
     /// that declares no part of nodes may return no change of nodes at all. Called only if [`info`](Self::info) declares
     /// it with [`Info::before_score`].
-    fn before_score(&self, _pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
-        (PodChange::none(), vec![NodeChange::none(); nodes.len()])
+    fn before_score(&self, _pod: &Pod<'_>, _nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        unwritten("before_score", "before_score")
     }
 
     /// As [`before_filter`](Self::before_filter), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same
@@ -146,7 +201,7 @@ pub trait Policy: Send + Sync + 'static {
     /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it
     /// waits.
     fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
-        Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
+        unwritten("binds", "bind")
     }
 
     /// What a path shows of the policy's state, as one JSON value of at most 4 MiB. Called only for paths that

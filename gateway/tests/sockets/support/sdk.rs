@@ -25,7 +25,8 @@ impl Policy for Labelled {
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
-        let requested = node.usage().and_then(|usage| usage.requested.as_ref());
+        let used = std::ptr::fn_addr_eq(self.0, usage as fn() -> Info).then(|| node.usage()).flatten();
+        let requested = used.and_then(|usage| usage.requested.as_ref());
         let is_unusable = |json: &[u8]| json.windows(8).any(|word| word == b"unusable");
         if requested.is_some_and(|requested| requested.milli_cpu > 500) {
             return Verdict::reject("full");
@@ -34,6 +35,10 @@ impl Policy for Labelled {
             return Verdict::reject("unusable");
         }
         node.label("refused").map_or(Verdict::Accept, |text| Verdict::reject(text.to_owned()))
+    }
+
+    fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
+        0
     }
 }
 

@@ -184,6 +184,14 @@ impl Policy for Effects {
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
         if node.label("zone") == Some("a") { Verdict::reject("zone is full") } else { Verdict::Accept }
     }
+
+    fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
+        0
+    }
+
+    fn preempt(&self, _: &Pod<'_>, _: &Candidate<'_>) -> Eviction {
+        Eviction::All
+    }
 }
 
 struct Filters;
@@ -204,6 +212,10 @@ impl Policy for Scores {
     fn info(&self) -> Info {
         Info::new("scores", "1")
             .scores(Verb::per_node().pure(), Scale::unbounded().normalize(Normalization::MinMax))
+    }
+
+    fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
+        0
     }
 }
 

@@ -68,7 +68,7 @@ fn before_filter(
     backend: &Backend,
     request: &api::BeforeFilterRequest,
 ) -> Result<api::BeforeFilterResponse, CallError> {
-    at_once(super::before_filter(backend, &decoded(request), Patience::None)).unwrap()
+    at_once("BeforeFilter", super::before_filter(backend, &decoded(request), Patience::None)).unwrap()
 }
 
 fn before_filter_nodes(
@@ -76,7 +76,11 @@ fn before_filter_nodes(
     request: &api::BeforeScoreRequest,
 ) -> Result<api::BeforeFilterNodesResponse, CallError> {
     let request: NodesRequest = decoded(request);
-    at_once(super::before_filter_nodes(backend, &Tables::default(), &request, Patience::None)).unwrap()
+    at_once(
+        "BeforeFilterNodes",
+        super::before_filter_nodes(backend, &Tables::default(), &request, Patience::None),
+    )
+    .unwrap()
 }
 
 fn before_score(
@@ -84,7 +88,8 @@ fn before_score(
     request: &api::BeforeScoreRequest,
 ) -> Result<api::BeforeScoreResponse, CallError> {
     let request: NodesRequest = decoded(request);
-    at_once(super::before_score(backend, &Tables::default(), &request, Patience::None)).unwrap()
+    at_once("BeforeScore", super::before_score(backend, &Tables::default(), &request, Patience::None))
+        .unwrap()
 }
 
 fn closed(positions: &[u32]) -> api::NodeChange {
@@ -119,21 +124,6 @@ fn nodes_that_change_alike_are_one_entry() {
 }
 
 #[test]
-fn the_defaults_change_nothing() {
-    struct Silent;
-    impl Policy for Silent {
-        fn info(&self) -> Info {
-            info()
-        }
-    }
-    let (silent, nodes) = (Backend::from(Silent), nodes_request("shop", &["no"]));
-    assert_eq!(before_filter(&silent, &pod_request("shop")).unwrap().pod, None);
-    assert_eq!(before_filter_nodes(&silent, &nodes).unwrap().nodes, []);
-    let answer = before_score(&silent, &nodes).unwrap();
-    assert_eq!((answer.pod, answer.nodes), (None, vec![]));
-}
-
-#[test]
 fn a_hook_that_is_not_declared_is_not_served() {
     let filters = backend(Info::new("filters", "1").filters(Verb::per_node()));
     let nodes = nodes_request("shop", &["a"]);
@@ -156,8 +146,8 @@ fn answers_of_another_number_of_nodes_fail_the_call() {
     let filter = |request| before_filter_nodes(&backend, &request).unwrap_err();
     let score = |request| before_score(&backend, &request).unwrap_err();
     for (error, expected) in [
-        (pod("panic"), "the policy panicked; see the policy's log"),
-        (filter(nodes("panic")), "the policy panicked; see the policy's log"),
+        (pod("panic"), "beforeFilter failed; see the policy's log"),
+        (filter(nodes("panic")), "beforeFilterNodes failed; see the policy's log"),
         (filter(nodes("lost count")), "before_filter_nodes returned 1 answers for 2 nodes"),
         (score(nodes("lost count")), "before_score returned 1 answers for 2 nodes; expected one per node"),
         (score(nodes("pod alone")), "before_score returned 0 answers for 2 nodes"),

@@ -190,8 +190,11 @@ fn victims_are_read_as_the_pod_is() {
         }],
     };
     let preempt = |request: &api::PreemptRequest| {
-        at_once(super::super::preempt(&backend, &Tables::default(), &decoded(request), Patience::None))
-            .unwrap()
+        at_once(
+            "Preempt",
+            super::super::preempt(&backend, &Tables::default(), &decoded(request), Patience::None),
+        )
+        .unwrap()
     };
     assert_eq!(preempt(&request).unwrap().kept[0].victims, [1]);
     request.candidates[0].victims[1] = victim(pod("shop"));
@@ -206,6 +209,10 @@ struct Silent(Info);
 impl Policy for Silent {
     fn info(&self) -> Info {
         self.0.clone()
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::Accept
     }
 }
 
@@ -223,6 +230,10 @@ impl One {
 impl Policy for One {
     fn info(&self) -> Info {
         Info::new("one", "1").revision(&self.1).filters(Verb::per_node().reads(&self.0))
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::Accept
     }
 }
 

@@ -14,9 +14,14 @@ use extender_policy_api::v1alpha1::{
 
 use super::{
     Best, DeclaredVerb, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Usage, Verb,
-    View, shown::ShownPath,
+    View, program, shown::ShownPath,
 };
-use crate::{Change, node::row::RowParts, reads::layout::Layout, size::MAX_MESSAGE_BYTES};
+use crate::{
+    Change,
+    node::row::RowParts,
+    reads::{access::Access, layout::Layout},
+    size::MAX_MESSAGE_BYTES,
+};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -69,6 +74,11 @@ impl Terms {
     /// What each row of a request must have.
     pub fn row_parts(&self) -> RowParts {
         RowParts::of(self.verb.view, self.reads().map(|reads| &reads.rows))
+    }
+
+    /// What the policy may read of nodes.
+    pub fn node_access(&self) -> Access<'_> {
+        Access::to(self.reads().map(|reads| &reads.node)).with_usage(self.verb.usage)
     }
 
     pub fn wants_usage(&self) -> bool {
@@ -156,7 +166,7 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
     let verbs = verbs.iter().zip(declared.verbs.values());
     api::GetInfoResponse {
         name,
-        revision: revision.unwrap_or_else(|| version.clone()),
+        revision: revision.unwrap_or_else(|| program::revision(&version)),
         version,
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
@@ -281,7 +291,7 @@ mod tests {
             .annotations("acme.io/")
             .raw_pod();
         let response = Declaration::new(info).unwrap().response;
-        assert_eq!((&*response.name, &*response.revision), ("p", "1.2.3"));
+        assert!(response.name == "p" && response.revision.starts_with("1.2.3+"), "{response:?}");
         assert_eq!((response.pod_raw, &*response.annotation_prefixes), (true, &["acme.io/".to_owned()][..]));
         let [filter, score] = &response.verbs[..] else { panic!("two verbs: {response:?}") };
         assert_eq!((filter.scope(), filter.node_view()), (api::Scope::WholeSet, api::NodeView::Name));

@@ -170,7 +170,7 @@ mod tests {
             .before_score(labels().reads(&pods))
             .reading_everything();
         let [nodes, score] = Declaration::new(declared).unwrap().response.verbs.try_into().unwrap();
-        assert_eq!((nodes.reads, nodes.usage), (None, false));
+        assert_eq!((nodes.reads, nodes.usage), (None, true));
         let labels = score.reads.unwrap().node.unwrap().labels.unwrap();
         assert_eq!((&*labels.prefixes, score.usage), (&[String::new()][..], true));
     }

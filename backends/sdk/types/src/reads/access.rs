@@ -11,6 +11,7 @@ use super::{
     pods::{PodsBy, SentCount},
     topology::{SentTopology, Topology},
 };
+use crate::info::Usage;
 
 const REQUESTS: &str = "the sum of the requests of counted pods";
 
@@ -18,15 +19,32 @@ const REQUESTS: &str = "the sum of the requests of counted pods";
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     declared: Option<&'a SentFields>,
+    usage: Usage,
 }
 
 impl<'a> Access<'a> {
     /// Without a declaration everything is sent, labels and annotations in maps.
-    pub const EVERYTHING: Self = Self { declared: None };
+    pub const EVERYTHING: Self = Self { declared: None, usage: Usage::Wanted };
 
-    /// What is declared; everything if nothing is declared.
+    /// What is declared; everything but usage if nothing is declared.
     pub fn to(declared: Option<&'a SentFields>) -> Self {
-        Self { declared }
+        Self { declared, usage: Usage::Unwanted }
+    }
+
+    /// With usage if that is wanted.
+    pub(crate) fn with_usage(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+
+    /// Usage is read.
+    #[track_caller]
+    pub(crate) fn usage(self) {
+        if self.usage == Usage::Unwanted {
+            misused(
+                "usage of the node is read and not declared; declare it with Verb::usage or Hook::usage"
+                    .into(),
+            );
+        }
     }
 
     /// Where the value of a key is.
@@ -150,12 +168,35 @@ pub(crate) fn undeclared_topology_requests(topology: &Topology) -> ! {
 
 #[cold]
 #[track_caller]
-#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
 fn undeclared(what: &str, right: &str) -> ! {
-    panic_any(Undeclared(format!("{what} is read and not declared; declare it with Reads::{right}")))
+    misused(format!("{what} is read and not declared; declare it with Reads::{right}"))
 }
 
-/// What a read that is not declared panics with: the text is this crate's own, so it may reach the gateway, which the
-/// text of any other panic may not.
+/// A parameter is read that the path does not have.
+#[cold]
+#[track_caller]
+pub(crate) fn undeclared_parameter(name: &str, path: &str) -> ! {
+    misused(format!(
+        "parameter {name:?} is read and not declared; declare it as a segment :{name} of the path {path}"
+    ))
+}
+
+/// A verb or hook is called that is declared with this method of `Info`, and none of these has been written.
+#[cold]
+pub(crate) fn unwritten(declared: &str, methods: &str) -> ! {
+    misused(format!(
+        "it declares Info::{declared} and has no method for it; write {methods}, or remove the declaration"
+    ))
+}
+
+#[cold]
+#[track_caller]
+#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
+fn misused(text: String) -> ! {
+    panic_any(Undeclared(text))
+}
+
+/// What a read that is not declared, or a verb without a method, panics with: the text is this crate's own, so it may reach
+/// the gateway, which the text of any other panic may not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Undeclared(pub String);

@@ -9,19 +9,34 @@ import java.util.Locale;
 /** Enforces a declaration where the policy reads. */
 final class Access {
   /** Without a declaration everything is sent, labels and annotations in maps. */
-  static final Access EVERYTHING = new Access(null);
+  static final Access EVERYTHING = new Access(null, true);
 
   private static final String REQUESTS = "the sum of the requests of counted pods";
 
   private final Fields declared;
+  private final boolean hasUsage;
 
-  private Access(Fields declared) {
+  private Access(Fields declared, boolean hasUsage) {
     this.declared = declared;
+    this.hasUsage = hasUsage;
   }
 
-  /** What is declared; everything if nothing is. */
+  /** To pods: what is declared; everything if nothing is. */
   static Access to(Fields declared) {
-    return declared == null ? EVERYTHING : new Access(declared);
+    return declared == null ? EVERYTHING : new Access(declared, false);
+  }
+
+  /** To nodes: the same, and usage only if that is declared. */
+  static Access toNodes(Declaration.Terms terms) {
+    return new Access(terms.nodeFields(), terms.verb.wantsUsage);
+  }
+
+  /** The usage of a node is read. */
+  void usage() {
+    if (!hasUsage) {
+      throw new UndeclaredReadException(
+          "usage of the node is read and not declared; declare it with Verb.usage or Hook.usage");
+    }
   }
 
   /** The position of the value of a key, or {@link Keys.Places#ENTRY}. */

@@ -248,7 +248,7 @@ final class Answer {
       question.policy().ready();
       response.setScores(scores(question));
     } catch (Exception | StackOverflowError failure) {
-      Failures.of(failure);
+      Failures.of(failure, Kind.SCORE.method);
     }
   }
 

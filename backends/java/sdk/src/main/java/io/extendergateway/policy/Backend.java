@@ -3,14 +3,12 @@ package io.extendergateway.policy;
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.grpc.Status;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
-import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
 
 /**
  * The source of the policy that answers a call: a fixed one, one that is {@linkplain #replaceable
@@ -21,27 +19,28 @@ public abstract non-sealed class Backend implements Source {
 
   /** A policy with its declaration, which belong together: a call never mixes two policies. */
   record Prepared(Policy policy, Declaration declaration) {
-    static Prepared of(Policy policy) {
-      return new Prepared(policy, new Declaration(policy.info()));
+    /** With what counts as declared of what the policy declares. */
+    static Prepared of(Policy policy, UnaryOperator<Info> declared) {
+      Info info = declared.apply(policy.info());
+      Written.check(policy, info);
+      if (info.revision == null) {
+        info = info.revision(Program.revision(policy, info.version));
+      }
+      return new Prepared(policy, new Declaration(info));
     }
 
     boolean binds() {
       return declaration.readsId(Declaration.Kind.BIND) != null;
-    }
-
-    boolean reads(Declaration.Kind verb, int id) {
-      Integer declared = declaration.readsId(verb);
-      return declared != null && declared == id;
     }
   }
 
   /**
    * One policy that takes no args.
    *
-   * @throws DeclarationException if its {@link Info} declares no verb
+   * @throws DeclarationException if its {@link Info} declares no verb, or one without a method
    */
   public static Backend of(Policy policy) {
-    return new Fixed(Prepared.of(policy), false);
+    return new Fixed(Versions.of(policy), false);
   }
 
   /**
@@ -70,10 +69,10 @@ public abstract non-sealed class Backend implements Source {
   /**
    * A policy that takes no args and is replaced while running, such as one made from a rule file.
    *
-   * @throws DeclarationException if its {@link Info} declares no verb
+   * @throws DeclarationException if its {@link Info} declares no verb, or one without a method
    */
   public static Replaceable replaceable(Policy policy) {
-    return new Replaceable(Prepared.of(policy));
+    return new Replaceable(Versions.of(policy));
   }
 
   static Backend of(Source source) {
@@ -82,21 +81,25 @@ public abstract non-sealed class Backend implements Source {
 
   /** A policy that is sent everything, whatever it declares to read. */
   static Backend readingEverything(Policy policy) {
-    Declaration declaration = new Declaration(policy.info().readingEverything());
-    return new Fixed(new Prepared(policy, declaration), false);
+    return new Fixed(new Versions(policy, Info::readingEverything), false);
   }
 
   /** The policy that this backend has for these args, for any args. */
   Backend withArgs(ByteString args) {
-    return new Fixed(policyFor(args), true);
+    return new Fixed(versionsFor(args), true);
   }
 
   /** The policy for a call with these args. */
-  abstract Prepared policyFor(ByteString args);
+  final Prepared policyFor(ByteString args) {
+    return admitted(versionsFor(args).latest());
+  }
 
-  /** An earlier version of the policy with this property. */
-  Optional<Prepared> earlier(Predicate<Prepared> fits) {
-    return Optional.empty();
+  /** The versions of the policy for a call with these args. */
+  abstract Versions versionsFor(ByteString args);
+
+  /** The policy, if it may be served here. */
+  Prepared admitted(Prepared policy) {
+    return policy;
   }
 
   /** The policy, if it is known before args come. */
@@ -132,12 +135,14 @@ public abstract non-sealed class Backend implements Source {
    * caller.
    */
   final Prepared policyReading(Call call, Declaration.Kind verb) {
-    Prepared latest = policyFor(call.getArgs());
+    Versions versions = versionsFor(call.getArgs());
+    Prepared latest = admitted(versions.latest());
     Integer declared = latest.declaration.readsId(verb);
     if (declared == null || declared == call.getReads()) {
       return latest;
     }
-    return earlier(version -> version.reads(verb, call.getReads()))
+    return versions
+        .declaring(verb, call.getReads())
         .orElseThrow(
             () ->
                 CallException.of(
@@ -159,17 +164,16 @@ public abstract non-sealed class Backend implements Source {
     }
 
     @Override
-    Prepared policyFor(ByteString args) {
-      Prepared prepared = backend.policyFor(args);
-      if (prepared.binds()) {
-        throw CallException.of(Status.Code.FAILED_PRECONDITION, refusal);
-      }
-      return prepared;
+    Versions versionsFor(ByteString args) {
+      return backend.versionsFor(args);
     }
 
     @Override
-    Optional<Prepared> earlier(Predicate<Prepared> fits) {
-      return backend.earlier(fits);
+    Prepared admitted(Prepared policy) {
+      if (policy.binds()) {
+        throw CallException.of(Status.Code.FAILED_PRECONDITION, refusal);
+      }
+      return policy;
     }
 
     @Override
@@ -178,26 +182,26 @@ public abstract non-sealed class Backend implements Source {
     }
   }
 
-  private static final class Fixed extends Backend {
-    private final Prepared prepared;
+  private static class Fixed extends Backend {
+    final Versions versions;
     private final boolean takesAnyArgs;
 
-    Fixed(Prepared prepared, boolean takesAnyArgs) {
-      this.prepared = prepared;
+    Fixed(Versions versions, boolean takesAnyArgs) {
+      this.versions = versions;
       this.takesAnyArgs = takesAnyArgs;
     }
 
     @Override
-    Prepared policyFor(ByteString args) {
+    final Versions versionsFor(ByteString args) {
       if (!takesAnyArgs && !args.isEmpty()) {
         Args.of(args).refuseAny();
       }
-      return prepared;
+      return versions;
     }
 
     @Override
-    Optional<Prepared> known() {
-      return Optional.of(prepared);
+    final Optional<Prepared> known() {
+      return Optional.of(versions.newest());
     }
   }
 
@@ -206,55 +210,20 @@ public abstract non-sealed class Backend implements Source {
    * policy declares other {@link Reads}, the old one still answers the calls that were made for it,
    * until the gateway has repeated the handshake; so do the 16 latest of several old ones.
    */
-  public static final class Replaceable extends Backend {
-    /** Gateways repeat the handshake within a second, so there is rarely more than one in use. */
-    private static final int MAX_EARLIER = 16;
-
-    /** The latest one first. No two of them declare the same. */
-    private volatile List<Prepared> versions;
-
-    private Replaceable(Prepared first) {
-      versions = List.of(first);
+  public static final class Replaceable extends Fixed {
+    private Replaceable(Versions versions) {
+      super(versions, false);
     }
 
     /**
      * From now on this policy answers. A declaration that the gateway rejects replaces the old one,
      * too: check it with policy-conformance before.
      *
-     * @throws DeclarationException if its {@link Info} declares no verb; the old one stays
+     * @throws DeclarationException if its {@link Info} declares no verb, or one without a method;
+     *     the old one stays
      */
     public void replace(Policy policy) {
-      Prepared latest = Prepared.of(policy);
-      synchronized (this) {
-        List<Prepared> all = new ArrayList<>();
-        all.add(latest);
-        for (Prepared version : versions) {
-          // An earlier version that declares the same is never needed again.
-          boolean needed = !version.declaration.readsAs(latest.declaration);
-          if (needed && all.size() <= MAX_EARLIER) {
-            all.add(version);
-          }
-        }
-        versions = List.copyOf(all);
-      }
-    }
-
-    @Override
-    Prepared policyFor(ByteString args) {
-      if (!args.isEmpty()) {
-        Args.of(args).refuseAny();
-      }
-      return versions.get(0);
-    }
-
-    @Override
-    Optional<Prepared> earlier(Predicate<Prepared> fits) {
-      return versions.stream().filter(fits).findFirst();
-    }
-
-    @Override
-    Optional<Prepared> known() {
-      return Optional.of(versions.get(0));
+      versions.replace(policy);
     }
   }
 
@@ -272,7 +241,7 @@ public abstract non-sealed class Backend implements Source {
     private final Map<ByteString, Recent> recent = new LinkedHashMap<>(16, 0.75f, true);
 
     private static final class Recent {
-      final Prepared prepared;
+      final Versions versions;
 
       /**
        * Args that are used once, as by a client that is not the gateway, must not displace those of
@@ -280,8 +249,8 @@ public abstract non-sealed class Backend implements Source {
        */
       boolean repeated;
 
-      Recent(Prepared prepared) {
-        this.prepared = prepared;
+      Recent(Versions versions) {
+        this.versions = versions;
       }
     }
 
@@ -290,36 +259,36 @@ public abstract non-sealed class Backend implements Source {
     }
 
     @Override
-    Prepared policyFor(ByteString args) {
-      Prepared known = find(args);
+    Versions versionsFor(ByteString args) {
+      Versions known = find(args);
       if (known != null) {
         return known;
       }
-      Prepared prepared = Prepared.of(build.apply(Args.of(args)));
-      remember(args, prepared);
-      return prepared;
+      Versions versions = Versions.of(build.apply(Args.of(args)));
+      remember(args, versions);
+      return versions;
     }
 
-    private Prepared find(ByteString args) {
+    private Versions find(ByteString args) {
       synchronized (recent) {
         Recent entry = recent.get(args);
         if (entry == null) {
           return null;
         }
         entry.repeated = true;
-        return entry.prepared;
+        return entry.versions;
       }
     }
 
     /** The bytes are copied: a slice of the request would keep all of it in memory. */
-    private void remember(ByteString args, Prepared prepared) {
+    private void remember(ByteString args, Versions versions) {
       ByteString key = ByteString.copyFrom(args.toByteArray());
       synchronized (recent) {
         while (!recent.isEmpty()
             && (recent.size() >= MAX_POLICIES || bytes() + args.size() > MAX_ARGS_BYTES)) {
           evict();
         }
-        recent.put(key, new Recent(prepared));
+        recent.put(key, new Recent(versions));
       }
     }
 

@@ -197,7 +197,8 @@ final class Declaration {
   /** Rejects what no gateway can reject, because there is nothing to ask it about. */
   Declaration(Info info) {
     if (info.served.isEmpty()) {
-      throw new DeclarationException();
+      throw new DeclarationException(
+          "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook");
     }
     info.served.forEach(this::declare);
     paths =

@@ -1,14 +1,13 @@
 package io.extendergateway.policy;
 
 /**
- * An {@link Info} that declares no verb, about which no gateway can ask. Other mistakes are named
- * by the gateway, and by policy-conformance.
+ * An {@link Info} that declares no verb, about which no gateway can ask, or one for which the
+ * policy has no method. Other mistakes are named by the gateway, and by policy-conformance.
  */
 public final class DeclarationException extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
 
-  DeclarationException() {
-    super(
-        "invalid policy info: no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook");
+  DeclarationException(String mistake) {
+    super("invalid policy info: " + mistake);
   }
 }

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import io.grpc.Status;
+import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
@@ -41,29 +42,39 @@ final class Failures {
     }
   }
 
-  static CallException of(Throwable thrown) {
-    Throwable cause = unwrapped(thrown);
-    if (cause instanceof ShowException shown) {
-      // The text of an exception may hold anything, and this answer is for people outside.
-      return of(
+  /**
+   * For a call of this method of the contract. The text of an exception may hold anything, and this
+   * answer reaches people outside.
+   */
+  static CallException of(Throwable thrown, String method) {
+    if (unwrapped(thrown) instanceof ShowException shown) {
+      return hidden(
           unwrapped(shown.getCause()),
-          failure -> "failed to show %s; the backend's log says why".formatted(shown.path));
+          "failed to show %s; the backend's log says why".formatted(shown.path));
     }
-    // The same holds for a call: a status reaches people outside.
+    Throwable cause = unwrapped(thrown);
+    return hidden(
+        cause,
+        "%s failed (%s); see the policy's log"
+            .formatted(inSentence(method), cause.getClass().getSimpleName()));
+  }
+
+  private static CallException hidden(Throwable cause, String unexpected) {
     return of(
         cause,
-        failure ->
-            failure instanceof UndeclaredReadException
-                ? withText(failure)
-                : "the policy failed (%s); see the policy's log"
-                    .formatted(failure.getClass().getSimpleName()));
+        failure -> failure instanceof UndeclaredReadException ? withText(failure) : unexpected);
+  }
+
+  /** A method of the contract as texts name it, such as beforeFilter. */
+  static String inSentence(String method) {
+    return method.substring(0, 1).toLowerCase(Locale.ROOT) + method.substring(1);
   }
 
   /** What the author of a policy gets to see in a test. */
   static String testText(Throwable thrown) {
     Throwable cause = unwrapped(thrown);
     return cause instanceof ShowException
-        ? of(cause).getMessage()
+        ? of(cause, "Introspect").getMessage()
         : of(cause, Failures::withText).getMessage();
   }
 

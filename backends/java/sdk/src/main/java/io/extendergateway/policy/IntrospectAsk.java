@@ -17,13 +17,13 @@ public final class IntrospectAsk {
   /**
    * The value of a parameter of the path.
    *
-   * @throws IllegalArgumentException if the path has no such parameter
+   * @throws UndeclaredReadException if the path has no such parameter
    */
   public String parameter(String name) {
     if (!path.parameters().contains(name)) {
-      throw new IllegalArgumentException(
-          "the path %s has no parameter \"%s\"; it has %s"
-              .formatted(path.path(), name, path.parameters()));
+      throw new UndeclaredReadException(
+          "parameter \"%s\" is read and not declared; declare it as a segment :%s of the path %s"
+              .formatted(name, name, path.path()));
     }
     return request.getParametersOrThrow(name);
   }

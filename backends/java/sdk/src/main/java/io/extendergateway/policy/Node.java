@@ -112,10 +112,11 @@ public final class Node {
 
   /**
    * What the pods on the node have requested. It lags behind what kube-scheduler assumes, usually
-   * by some milliseconds: no basis for an exclusive allocation. Empty when it is not known, and
-   * unless the policy asked for it with {@link Verb#usage}.
+   * by some milliseconds: no basis for an exclusive allocation. For a verb with {@link Verb#usage};
+   * empty when it is not known.
    */
   public Optional<NodeUsage> usage() {
+    access.usage();
     return row.message.hasUsage() ? Optional.of(row.message.getUsage()) : Optional.empty();
   }
 

@@ -16,8 +16,22 @@ import java.util.concurrent.Executor;
  * fails with INTERNAL, the next one is answered.
  */
 public non-sealed interface Policy extends Source {
-  /** What this policy is, and which data it needs. Called once, before the first call. */
+  /**
+   * What this policy is, and which data it needs. Called once, before the first call. A verb that
+   * it declares needs one of its methods.
+   */
   Info info();
+
+  /**
+   * The policy that answers from now on: this one, or a newer one that took its place, because what
+   * it was made from has changed: a file, or the time of day. Called before each handshake and each
+   * call, so it must be cheap. The newer one has another {@link Info#revision}, with which the
+   * gateway drops the answers that it has cached: so a verb that depends on such a thing may still
+   * be pure. If it declares other reads, this one still answers the calls that were made for it.
+   */
+  default Policy current() {
+    return this;
+  }
 
   /**
    * May the pod run on this node? Called only if {@link #info} declares it with {@link

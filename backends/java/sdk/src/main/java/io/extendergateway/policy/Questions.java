@@ -54,7 +54,7 @@ final class Questions {
             ? new Held(List.of(), null)
             : held(part(request, NODES, Nodes.class), terms);
     Pod pod = podToPlace(request, call, terms);
-    Access access = Access.to(terms.nodeFields());
+    Access access = Access.toNodes(terms);
     List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
     return new Question(prepared, terms, pod, nodes, held.miss);
   }

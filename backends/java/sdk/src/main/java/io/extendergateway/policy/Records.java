@@ -143,7 +143,9 @@ final class Records {
     JsonNode value = json.get(component.getName());
     String at = path + "." + component.getName();
     if (value != null) {
-      return read(value, component.getGenericType(), at);
+      Object read = read(value, component.getGenericType(), at);
+      checkRange(value, component.getAnnotation(ArgRange.class), at);
+      return read;
     }
     ArgDefault byDefault = component.getAnnotation(ArgDefault.class);
     if (byDefault != null) {
@@ -153,6 +155,22 @@ final class Records {
       return Optional.empty();
     }
     throw new ArgsException("%s: missing field `%s`".formatted(path, component.getName()));
+  }
+
+  private static void checkRange(JsonNode given, ArgRange range, String path) {
+    if (range != null
+        && given.isNumber()
+        && (given.decimalValue().compareTo(BigDecimal.valueOf(range.min())) < 0
+            || given.decimalValue().compareTo(BigDecimal.valueOf(range.max())) > 0)) {
+      String expected = range.min() + " to " + range.max();
+      if (range.max() == Long.MAX_VALUE) {
+        expected = "at least " + range.min();
+      } else if (range.min() == Long.MIN_VALUE) {
+        expected = "at most " + range.max();
+      }
+      throw new ArgsException(
+          "%s: invalid value: %s, expected %s".formatted(path, describe(given), expected));
+    }
   }
 
   private static JsonNode parse(String json, String path) {

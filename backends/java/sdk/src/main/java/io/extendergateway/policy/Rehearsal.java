@@ -48,9 +48,14 @@ public final class Rehearsal {
     introspections = new Introspections(backend, Runnable::run);
   }
 
-  /** A policy gave no answer: the message is what the gateway would log. */
+  /** A policy gave no answer, or a forbidden one: the message is what the gateway would log. */
   public static final class NoAnswerException extends RuntimeException {
     private static final long serialVersionUID = 1L;
+
+    /** With what the policy API forbids. */
+    public NoAnswerException(String forbidden) {
+      super(forbidden);
+    }
 
     private NoAnswerException(Throwable cause) {
       super(Failures.testText(cause), cause);

@@ -261,10 +261,14 @@ final class Service {
           reply((Message) answered);
         }
       } catch (Exception | StackOverflowError | LinkageError | AssertionError failure) {
-        fail(Failures.of(failure));
+        fail(failed(failure));
       } finally {
         scope.close();
       }
+    }
+
+    private CallException failed(Throwable failure) {
+      return Failures.of(failure, call.getMethodDescriptor().getBareMethodName());
     }
 
     private void wait(CompletionStage<?> later) {
@@ -277,7 +281,7 @@ final class Service {
             if (failure == null) {
               reply((Message) answered);
             } else if (!call.isCancelled()) {
-              fail(Failures.of(failure));
+              fail(failed(failure));
             }
           });
     }
@@ -360,7 +364,7 @@ final class Service {
       } catch (CallException mistake) {
         close(mistake.status());
       } catch (RuntimeException | StackOverflowError failure) {
-        close(Failures.of(failure).status());
+        close(Failures.of(failure, call.getMethodDescriptor().getBareMethodName()).status());
       }
     }
 

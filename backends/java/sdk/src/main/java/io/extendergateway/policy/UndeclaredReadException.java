@@ -8,7 +8,11 @@ package io.extendergateway.policy;
 public final class UndeclaredReadException extends IllegalStateException {
   private static final long serialVersionUID = 1L;
 
+  UndeclaredReadException(String sentence) {
+    super(sentence);
+  }
+
   UndeclaredReadException(String what, String right) {
-    super(what + " is read and not declared; declare it with Reads." + right);
+    this(what + " is read and not declared; declare it with Reads." + right);
   }
 }

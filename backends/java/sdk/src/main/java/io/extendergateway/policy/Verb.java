@@ -100,7 +100,7 @@ public final class Verb {
    */
   Verb readingEverything() {
     if (reads == null || !reads.countsPods()) {
-      return new Verb(view, isWholeSet, hasSideEffects, isPure, wantsUsage, null);
+      return new Verb(view, isWholeSet, hasSideEffects, isPure, true, null);
     }
     Reads everything = reads.everything();
     if (!isPure) {

@@ -26,11 +26,12 @@ class ArgsTest {
   private record Drain(
       String label,
       @ArgDefault("[]") List<Rule> rules,
-      @ArgDefault("3") int most,
+      @ArgDefault("3") @ArgRange(max = 1000) int most,
       Optional<Mode> mode,
       @ArgDefault("{}") Map<String, Long> limits,
       @ArgDefault("[]") Set<String> zones,
       @ArgDefault("1.5") double factor,
+      @ArgDefault("0") @ArgRange(min = 0, max = 1) double share,
       @ArgDefault("true") boolean on) {
     Drain {
       if (most < 1) {
@@ -59,7 +60,7 @@ class ArgsTest {
   void argumentsAreReadIntoTheRecord() {
     Drain drain = Args.of(json("{\"label\":\"rack\"}")).as(Drain.class);
     assertEquals(
-        new Drain("rack", List.of(), 3, Optional.empty(), Map.of(), Set.of(), 1.5, true), drain);
+        new Drain("rack", List.of(), 3, Optional.empty(), Map.of(), Set.of(), 1.5, 0, true), drain);
     drain =
         Args.of(
                 json(
@@ -81,7 +82,7 @@ class ArgsTest {
     wrong(
         "{\"lable\":\"rack\"}",
         "args.lable: unknown field `lable`, expected one of `label`, `rules`, `most`, `mode`, `limits`, `zones`,"
-            + " `factor`, `on`");
+            + " `factor`, `share`, `on`");
     wrong("{\"label\":7}", "args.label: invalid type: integer `7`, expected a string");
     wrong("{\"label\":null}", "args.label: invalid type: null, expected a string");
     wrong(
@@ -93,6 +94,12 @@ class ArgsTest {
     wrong(
         "{\"label\":\"a\",\"most\":3000000000}",
         "args.most: invalid value: integer `3000000000`, expected -2147483648 to 2147483647");
+    wrong(
+        "{\"label\":\"a\",\"share\":1.5}",
+        "args.share: invalid value: floating point `1.5`, expected 0 to 1");
+    wrong(
+        "{\"label\":\"a\",\"most\":1001}",
+        "args.most: invalid value: integer `1001`, expected at most 1000");
     wrong("{\"label\":\"a\",\"most\":0}", "args: most is 0; expected 1 or more");
     wrong(
         "{\"label\":\"a\",\"rules\":[{\"weight\":1},{\"wieght\":1}]}",
@@ -137,7 +144,8 @@ class ArgsTest {
             Rule.class,
             rule -> {
               built.incrementAndGet();
-              return () -> Info.of("rule", "" + rule.weight).filters(Verb.perNode());
+              Info info = Info.of("rule", "" + rule.weight).revision("" + rule.weight);
+              return new Declaring(info.filters(Verb.perNode()));
             });
     try (Served served = Served.of(backend)) {
       for (int call = 0; call < 3; call++) {

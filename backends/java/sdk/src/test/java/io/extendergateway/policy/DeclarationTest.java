@@ -25,6 +25,38 @@ class DeclarationTest {
   }
 
   @Test
+  void aDeclaredVerbNeedsAMethod() {
+    Info info = Info.of("p", "1");
+    Hook hook = Hook.changing();
+    for (Info declared :
+        List.of(
+            info.preempts(Verb.perNode()),
+            info.filters(Verb.perNode()),
+            info.scores(Verb.perNode(), Scale.unbounded()),
+            info.binds(),
+            info.beforeFilter(hook),
+            info.beforeFilterNodes(hook),
+            info.beforeScore(hook))) {
+      Policy silent = () -> declared;
+      var mistake = assertThrows(DeclarationException.class, () -> Backend.of(silent)).getMessage();
+      assertTrue(mistake.contains(" and has no method for it; write "), mistake);
+      assertEquals("p", Backend.of(new Declaring(declared)).name().orElseThrow());
+    }
+  }
+
+  @Test
+  void theRevisionIncludesTheProgram() {
+    for (String version : List.of("1.0.0", "1".repeat(64))) {
+      Policy policy = new Declaring(Info.of("p", version).filters(Verb.perNode()));
+      String revision =
+          Backend.of(policy).known().orElseThrow().declaration().response.getRevision();
+      int plus = revision.length() - 13;
+      assertTrue(plus == 5 || plus == 51, revision);
+      assertEquals(version.substring(0, plus) + "+", revision.substring(0, plus + 1));
+    }
+  }
+
+  @Test
   void keysAreSentInTheOrderOfTheirBytes() {
     Reads reads = new Reads();
     // In UTF-16 a surrogate comes before U+FF5E.

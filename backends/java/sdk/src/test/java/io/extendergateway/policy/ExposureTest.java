@@ -16,8 +16,9 @@ import org.junit.jupiter.api.Test;
 
 /** What strangers can do to a backend whose address they reach. */
 class ExposureTest {
-  private static final Policy BINDER = () -> Info.of("binder", "1").binds();
-  private static final Policy FILTERS = () -> Info.of("filters", "1").filters(Verb.perNode());
+  private static final Policy BINDER = new Declaring(Info.of("binder", "1").binds());
+  private static final Policy FILTERS =
+      new Declaring(Info.of("filters", "1").filters(Verb.perNode()));
   private static final ServeOptions OPEN = Served.OPTIONS.address("0.0.0.0:0");
   private static final String REFUSED =
       "0.0.0.0:0 is reached from other machines without a client certificate, and callers of this policy can bind pods";

@@ -68,6 +68,11 @@ class IntrospectionTest {
           .shows("/slow", "", ask -> slow());
     }
 
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return Verdict.accept();
+    }
+
     private Quota shop() {
       return new Quota("shop", 3, Optional.of(limit.most), Instant.EPOCH);
     }
@@ -233,7 +238,7 @@ class IntrospectionTest {
           return before == null || before.isLoggable(record);
         });
     try {
-      for (String path : List.of("/bug", "/error", "/checked", "/misread", "/unwritable")) {
+      for (String path : List.of("/bug", "/error", "/checked", "/unwritable")) {
         Status bug = Served.failure(() -> shown(served, asked(path)));
         assertEquals(Status.Code.INTERNAL, bug.getCode());
         assertEquals(
@@ -248,10 +253,14 @@ class IntrospectionTest {
             "a bug\nwith two lines",
             "AssertionError: an error",
             "IOException: checked",
-            "the path /misread has no parameter \"namespace\"; it has []",
             "the value cannot be written as JSON")) {
       assertTrue(all.contains(text), all);
     }
+    refused(
+        asked("/misread"),
+        Status.Code.INTERNAL,
+        "the policy failed: parameter \"namespace\" is read and not declared; declare it as a segment :namespace of the path"
+            + " /misread");
     refused(asked("/not-ready"), Status.Code.UNAVAILABLE, "the quotas are not loaded yet");
     assertEquals("{}", shown(served, asked("/query")));
   }

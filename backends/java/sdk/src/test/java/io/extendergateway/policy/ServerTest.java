@@ -34,7 +34,8 @@ import org.junit.jupiter.api.Test;
 
 /** The life of a server: services beside the policy, options, traces, the end. */
 class ServerTest {
-  private static final Policy FILTERS = () -> Info.of("filters", "1").filters(Verb.perNode());
+  private static final Policy FILTERS =
+      new Declaring(Info.of("filters", "1").filters(Verb.perNode()));
 
   /** Binds when it is allowed to. */
   private static final class Patient implements Policy {
@@ -45,6 +46,11 @@ class ServerTest {
     @Override
     public Info info() {
       return Info.of("patient", "1").binds().beforeFilter(Hook.changing(ChangedPart.POD_LABELS));
+    }
+
+    @Override
+    public PodChange beforeFilter(Pod pod) {
+      return PodChange.none();
     }
 
     @Override
@@ -168,7 +174,12 @@ class ServerTest {
       public Info info() {
         Reads reads = new Reads();
         reads.nodeLabel(key);
-        return Info.of("reading", key).filters(Verb.perNode().reads(reads));
+        return Info.of("reading", key).revision(key).filters(Verb.perNode().reads(reads));
+      }
+
+      @Override
+      public Verdict filter(Pod pod, Node node) {
+        return Verdict.accept();
       }
     }
 

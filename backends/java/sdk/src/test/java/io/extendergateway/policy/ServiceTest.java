@@ -156,7 +156,7 @@ class ServiceTest {
     Status status = Served.failure(() -> served.client.score(request));
     assertEquals(Status.Code.INTERNAL, status.getCode());
     assertEquals(
-        "the policy failed (ArithmeticException); see the policy's log", status.getDescription());
+        "score failed (ArithmeticException); see the policy's log", status.getDescription());
   }
 
   @Test
@@ -164,12 +164,12 @@ class ServiceTest {
     refused(
         Served.about("bug"),
         Status.Code.INTERNAL,
-        "the policy failed (IllegalStateException); see the policy's log");
+        "filter failed (IllegalStateException); see the policy's log");
     refused(Served.about("unknown"), Status.Code.ABORTED, "no such claim");
     refused(
         Served.about("deep"),
         Status.Code.INTERNAL,
-        "the policy failed (StackOverflowError); see the policy's log");
+        "filter failed (StackOverflowError); see the policy's log");
     refused(
         Served.about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
     assertEquals(1, served.filter(Served.about("a")).getResult().getEvaluated());
@@ -190,7 +190,7 @@ class ServiceTest {
 
   @Test
   void aVerbWithSideEffectsOnlyDecides() throws ServeException {
-    Policy filters = () -> Info.of("filters", "1").filters(Verb.perNode().sideEffects());
+    Policy filters = new Declaring(Info.of("filters", "1").filters(Verb.perNode().sideEffects()));
     try (Served only = Served.of(filters)) {
       assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());
       for (int purpose : List.of(Purpose.PURPOSE_SHADOW_VALUE, 77)) {
@@ -258,7 +258,7 @@ class ServiceTest {
     assertEquals("the apiserver is away", failed.getDescription());
     Status bug = Served.failure(() -> served.client.bind(bind("bug")));
     assertEquals(Status.Code.INTERNAL, bug.getCode());
-    assertEquals("the policy failed (IOException); see the policy's log", bug.getDescription());
+    assertEquals("bind failed (IOException); see the policy's log", bug.getDescription());
     BindRequest shadow =
         bind("web").toBuilder().setCall(Served.call().setPurpose(Purpose.PURPOSE_SHADOW)).build();
     Status refused = Served.failure(() -> served.client.bind(shadow));
@@ -314,6 +314,11 @@ class ServiceTest {
           @Override
           public Info info() {
             return Info.of("async", "1").binds().filters(Verb.perNode());
+          }
+
+          @Override
+          public Verdict filter(Pod pod, Node node) {
+            return Verdict.accept();
           }
 
           @Override

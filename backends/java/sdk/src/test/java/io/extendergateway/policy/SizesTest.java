@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 /** Messages that decode to much more memory than their bytes, over a socket. */
 class SizesTest {
   private static final Policy EVERYTHING =
-      () ->
+      new Declaring(
           Info.of("everything", "1")
               .filters(Verb.perNode())
               .scores(Verb.perNode(), Scale.unbounded())
@@ -29,7 +29,7 @@ class SizesTest {
               .binds()
               .beforeFilter(Hook.changing(ChangedPart.POD_LABELS))
               .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS))
-              .beforeScore(Hook.changing(ChangedPart.NODE_LABELS));
+              .beforeScore(Hook.changing(ChangedPart.NODE_LABELS)));
 
   @Test
   void aMessageThatWouldTakeTooMuchMemoryIsRefused() throws ServeException {

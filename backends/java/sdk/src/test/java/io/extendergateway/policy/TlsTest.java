@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** TLS, client certificates, and certificates that change. */
 class TlsTest {
-  private static final Policy POLICY = () -> Info.of("p", "1").filters(Verb.perNode());
+  private static final Policy POLICY = new Declaring(Info.of("p", "1").filters(Verb.perNode()));
 
   @TempDir private Path folder;
 

@@ -1,5 +1,9 @@
 package io.extendergateway.policy.testing;
 
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
+
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
 import io.extendergateway.policy.Changes;
@@ -16,8 +20,10 @@ import io.extendergateway.policy.v1alpha1.IntrospectRequest;
 import io.extendergateway.policy.v1alpha1.KeptCandidate;
 import io.extendergateway.policy.v1alpha1.Rejection;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Tries a policy on a pod and some nodes without a server, through the same code that answers
@@ -40,7 +46,9 @@ import java.util.Map;
  *
  * <p>All methods throw {@link io.extendergateway.policy.Rehearsal.NoAnswerException} with the text
  * that the gateway would log if the policy gives no answer: the verb is not declared, the policy is
- * not ready, it failed.
+ * not ready, it failed. So they do for what the policy API forbids: a reason that is empty, counts
+ * something or has control characters, a score outside of the scale, a pure verb that answers
+ * otherwise when it is asked again about the nodes in another order.
  */
 public final class Testing {
   private Testing() {}
@@ -71,23 +79,42 @@ public final class Testing {
 
   /** The rejected nodes in the order given, each with its reason. */
   public static List<Rejected> filter(Source policy, TestPod pod, List<TestNode> nodes) {
-    String[] reasons = new String[nodes.size()];
-    for (Rejection rejection :
-        Rehearsal.of(policy).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
-      rejection.getPositionsList().forEach(position -> reasons[position] = rejection.getReason());
-    }
+    List<Optional<Rejection>> verdicts =
+        Mistakes.perNode(policy, VERB_FILTER, nodes, asked -> verdicts(policy, pod, asked));
     List<Rejected> rejected = new ArrayList<>();
-    for (int position = 0; position < reasons.length; position++) {
-      if (reasons[position] != null) {
-        rejected.add(new Rejected(nodes.get(position).name(), reasons[position]));
-      }
+    for (int position = 0; position < nodes.size(); position++) {
+      String node = nodes.get(position).name();
+      verdicts
+          .get(position)
+          .ifPresent(rejection -> rejected.add(new Rejected(node, rejection.getReason())));
     }
+    Mistakes.checkReasons(rejected);
     return rejected;
+  }
+
+  private static List<Optional<Rejection>> verdicts(
+      Source policy, TestPod pod, List<TestNode> nodes) {
+    List<Optional<Rejection>> verdicts =
+        new ArrayList<>(Collections.nCopies(nodes.size(), Optional.empty()));
+    for (Rejection group :
+        Rehearsal.of(policy).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
+      var rejection = Optional.of(group.toBuilder().clearPositions().build());
+      group.getPositionsList().forEach(position -> verdicts.set(position, rejection));
+    }
+    return verdicts;
   }
 
   /** The raw scores, one a node, in the order given. */
   public static List<Integer> score(Source policy, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(policy).score(pod.message(), inCluster(nodes)).getScores().getValuesList();
+    Rehearsal asked = Rehearsal.of(policy);
+    List<Integer> scores =
+        Mistakes.perNode(
+            policy,
+            VERB_SCORE,
+            nodes,
+            each -> asked.score(pod.message(), inCluster(each)).getScores().getValuesList());
+    Mistakes.checkScores(policy, nodes, scores);
+    return scores;
   }
 
   /** The candidates that stay, in the order given. */
@@ -139,7 +166,12 @@ public final class Testing {
    */
   public static List<NodeChange> beforeFilterNodes(
       Source policy, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(policy).beforeFilterNodes(pod.message(), inCluster(nodes));
+    Rehearsal asked = Rehearsal.of(policy);
+    return Mistakes.perNode(
+        policy,
+        VERB_BEFORE_FILTER_NODES,
+        nodes,
+        each -> asked.beforeFilterNodes(pod.message(), inCluster(each)));
   }
 
   /** What the policy changes about the pod and nodes before they are scored. */

@@ -1,0 +1,84 @@
+package policytest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"extender-gateway.io/policy"
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// What the policy API forbids a policy to answer, and a gateway clamps, cleans or notices by chance.
+
+// names are those of verbs in texts.
+var names = map[v1alpha1.Verb]string{
+	v1alpha1.Verb_VERB_FILTER: "filter", v1alpha1.Verb_VERB_SCORE: "score", v1alpha1.Verb_VERB_BEFORE_FILTER_NODES: "beforeFilterNodes",
+}
+
+// perNode asks about each node; a pure verb twice, the second time with each node at another position.
+func perNode[A any](
+	source policy.Source, verb v1alpha1.Verb, nodes []*Node, equal func(A, A) bool, ask func([]*Node) ([]A, error),
+) ([]A, error) {
+	first, err := ask(nodes)
+	if err != nil || !declared(source, verb).GetPure() {
+		return first, err
+	}
+	last := len(nodes) - 1
+	again, err := ask(append([]*Node{nodes[last]}, nodes[:last]...))
+	if err != nil {
+		return nil, err
+	}
+	for position, node := range nodes {
+		if !equal(first[position], again[(position+1)%len(nodes)]) {
+			return nil, fmt.Errorf("%s is declared pure and gave another answer about node %q when it was asked again; a pure verb depends on "+
+				"the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on",
+				names[verb], node.row.GetName())
+		}
+	}
+	return first, nil
+}
+
+func declared(source policy.Source, verb v1alpha1.Verb) *v1alpha1.VerbInfo {
+	info, _ := Info(source)
+	for _, listed := range info.GetVerbs() {
+		if listed.GetVerb() == verb {
+			return listed
+		}
+	}
+	return nil
+}
+
+func scoreMistake(source policy.Source, nodes []*Node, scores []int32) error {
+	scale := declared(source, v1alpha1.Verb_VERB_SCORE)
+	for position, score := range scores {
+		if least, largest := scale.GetScoreMin(), scale.GetScoreMax(); scale.ScoreMin != nil && (score < least || score > largest) {
+			return fmt.Errorf("score returned %d for node %q; the declared scale is %d to %d: clamp the score, or declare another scale",
+				score, nodes[position].row.GetName(), least, largest)
+		}
+	}
+	return nil
+}
+
+// number is one that is no part of a name such as rack-1.
+var number = regexp.MustCompile(`(^|[^\pL\pN_./:-])\pN+([.,]\pN+)*`)
+
+func reasonMistake(rejected []Rejected) error {
+	known := map[string]Rejected{}
+	for _, r := range rejected {
+		pattern := number.ReplaceAllString(r.Reason, "${1}0")
+		other, seen := known[pattern]
+		switch {
+		case strings.TrimSpace(r.Reason) == "":
+			return fmt.Errorf("filter rejects node %q without a reason; say in a constant text what is wrong with the node", r.Node)
+		case strings.ContainsFunc(r.Reason, unicode.IsControl):
+			return fmt.Errorf("filter rejects node %q with the reason %q, which has control characters; write one line of text", r.Node, r.Reason)
+		case seen && other.Reason != r.Reason:
+			return fmt.Errorf("filter rejects node %q with the reason %q and node %q with %q; leave numbers out of reasons: "+
+				"each new text makes kube-scheduler retry the pod", other.Node, other.Reason, r.Node, r.Reason)
+		}
+		known[pattern] = r
+	}
+	return nil
+}

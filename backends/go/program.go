@@ -1,0 +1,33 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// programRevision is the revision of a policy that sets none: that of another build differs, also if nobody has changed the
+// version. Replicas of one build have the same one. It is the version alone if the program cannot be read.
+func programRevision(version string) string {
+	digest := programDigest()
+	return cut(version, maxRevisionBytes-len(digest)) + digest
+}
+
+var programDigest = sync.OnceValue(func() string {
+	digest := sha256.New()
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = program.Close() }()
+	if _, err := io.Copy(digest, program); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("+%x", digest.Sum(nil)[:6])
+})

@@ -1,0 +1,102 @@
+package io.extendergateway.policy.testing;
+
+import static org.junit.jupiter.api.Assertions.assertAll;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.extendergateway.policy.*;
+import io.extendergateway.policy.Rehearsal.NoAnswerException;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What the policy API forbids, and what it allows although it looks similar. */
+class MistakesTest {
+  private static final TestPod POD = new TestPod("shop");
+  private static final List<TestNode> NODES = List.of(new TestNode("a"), new TestNode("b"));
+  private static final AtomicInteger ASKED = new AtomicInteger();
+
+  /** Answers by functions of the node. */
+  private record Faulty(Function<Node, String> reason, Function<Node, Integer> score)
+      implements Policy {
+    @Override
+    public Info info() {
+      Verb verb = Verb.perNode().pure();
+      return Info.of("p", "1")
+          .filters(verb)
+          .scores(verb, Scale.between(0, 10))
+          .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS).pure());
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      String text = reason.apply(node);
+      return text == null ? Verdict.accept() : Verdict.reject(text);
+    }
+
+    @Override
+    public int score(Pod pod, Node node) {
+      return score.apply(node);
+    }
+
+    @Override
+    public NodeChange beforeFilterNode(Pod pod, Node node) {
+      return NodeChange.none().setLabel("asked", reason.apply(node));
+    }
+  }
+
+  private static Policy rejecting(Function<Node, String> reason) {
+    return new Faulty(reason, null);
+  }
+
+  private static List<Testing.Rejected> filtered(Source policy) {
+    return Testing.filter(policy, POD, NODES);
+  }
+
+  private static Executable forbidden(String expected, Executable call) {
+    return () -> {
+      ASKED.set(0);
+      String text = assertThrows(NoAnswerException.class, call).getMessage();
+      assertTrue(text.startsWith(expected), text);
+    };
+  }
+
+  @Test
+  void whatThePolicyApiForbidsFailsTheTest() {
+    Function<Node, String> number = node -> String.valueOf(node.name().charAt(0) - 'a');
+    Policy used = rejecting(node -> node.usage().map(usage -> "used").orElse(null));
+    Policy counting = rejecting(node -> ASKED.getAndIncrement() == 0 ? "taken" : null);
+    assertAll(
+        forbidden(
+            "score returned 1000 for node \"a\"; the declared scale is 0 to 10: clamp the score, or declare another scale",
+            () -> Testing.score(new Faulty(null, node -> 1000), POD, NODES)),
+        forbidden(
+            "score is declared pure and gave another answer about node \"a\"",
+            () -> Testing.score(new Faulty(null, node -> ASKED.getAndIncrement()), POD, NODES)),
+        forbidden(
+            "filter rejects node \"a\" without a reason; say in a constant text",
+            () -> filtered(rejecting(node -> " "))),
+        forbidden(
+            "filter rejects node \"a\" with the reason \"no?way\", which has control characters; write one line",
+            () -> filtered(rejecting(node -> "no\nway"))),
+        forbidden(
+            "filter rejects node \"a\" with the reason \"0 of 5 slots used\" and node \"b\" with \"1 of 5 slots used\"; leave",
+            () -> filtered(rejecting(node -> number.apply(node) + " of 5 slots used"))),
+        forbidden(
+            "filter is declared pure and gave another answer about node \"a\" when it was asked again; a pure verb",
+            () -> filtered(counting)),
+        forbidden(
+            "beforeFilterNodes is declared pure and gave another answer about node \"a\"",
+            () ->
+                Testing.beforeFilterNodes(
+                    rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
+        forbidden(
+            "the policy failed: usage of the node is read and not declared; declare it with Verb.usage",
+            () -> filtered(used)));
+    assertEquals(List.of(), filtered(Testing.everything(used)));
+    assertEquals(2, filtered(rejecting(node -> "rack-" + number.apply(node))).size());
+  }
+}

@@ -1,0 +1,187 @@
+//! What the policy API forbids a policy to answer, and a gateway clamps, cleans or notices by chance.
+
+use std::collections::HashMap;
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::TestNode;
+use crate::{
+    Backend,
+    backend::method,
+    error::{CallError, in_sentence},
+};
+
+/// The answers about each node; a pure verb is asked twice, the second time with each node at another position.
+pub(super) async fn per_node<T: PartialEq>(
+    backend: &Backend,
+    verb: api::Verb,
+    nodes: &[TestNode],
+    ask: impl AsyncFn(&[TestNode]) -> Result<Vec<T>, CallError>,
+) -> Result<Vec<T>, CallError> {
+    let first = ask(nodes).await?;
+    if declared(backend, verb)?.pure {
+        let mut rotated = nodes.to_vec();
+        rotated.rotate_right(1);
+        let mut again = ask(&rotated).await?;
+        again.rotate_left(1);
+        if let Some(at) = (0..first.len()).find(|&at| first[at] != again[at]) {
+            return forbidden(format!(
+                "{} is declared pure and gave another answer about node {:?} when it was asked again; a pure verb depends on \
+                 the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on",
+                in_sentence(method(verb)),
+                nodes[at].row.name
+            ));
+        }
+    }
+    Ok(first)
+}
+
+fn declared(backend: &Backend, verb: api::Verb) -> Result<api::VerbInfo, CallError> {
+    let verbs = backend.policy_for(&[])?.declaration.response.verbs.clone();
+    Ok(verbs.into_iter().find(|declared| declared.verb() == verb).unwrap_or_default())
+}
+
+fn forbidden<T>(text: String) -> Result<T, CallError> {
+    Err(CallError::Forbidden(text))
+}
+
+pub(super) fn scores(backend: &Backend, nodes: &[TestNode], scores: Vec<i32>) -> Result<Vec<i32>, CallError> {
+    let scale = declared(backend, api::Verb::Score)?;
+    let (least, largest) = (scale.score_min.unwrap_or(i32::MIN), scale.score_max.unwrap_or(i32::MAX));
+    match scores.iter().zip(nodes).find(|(score, _)| !(least..=largest).contains(score)) {
+        None => Ok(scores),
+        Some((score, node)) => forbidden(format!(
+            "score returned {score} for node {:?}; the declared scale is {least} to {largest}: clamp the score, or declare \
+             another scale",
+            node.row.name
+        )),
+    }
+}
+
+pub(super) fn reasons(rejected: Vec<(String, String)>) -> Result<Vec<(String, String)>, CallError> {
+    let mut known = HashMap::new();
+    for (node, reason) in &rejected {
+        if reason.trim().is_empty() {
+            return forbidden(format!(
+                "filter rejects node {node:?} without a reason; say in a constant text what is wrong with the node"
+            ));
+        }
+        if reason.contains(char::is_control) {
+            return forbidden(format!(
+                "filter rejects node {node:?} with the reason {reason:?}, which has control characters; write one line of text"
+            ));
+        }
+        let (other_node, other) = *known.entry(without_numbers(reason)).or_insert((node, reason));
+        if other != reason {
+            return forbidden(format!(
+                "filter rejects node {other_node:?} with the reason {other:?} and node {node:?} with {reason:?}; leave numbers out \
+                 of reasons: each new text makes kube-scheduler retry the pod"
+            ));
+        }
+    }
+    Ok(rejected)
+}
+
+/// A number is one that is no part of a name such as rack-1.
+fn without_numbers(text: &str) -> String {
+    let (mut before, mut in_number) = (' ', false);
+    let of_text = |&character: &char| {
+        let begins = character.is_numeric() && !before.is_alphanumeric() && !"_./:-".contains(before);
+        in_number = begins || in_number && (character.is_numeric() || ".,".contains(character));
+        before = character;
+        !in_number
+    };
+    text.chars().filter(of_text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    use super::super::*;
+    use crate::{Change, Hook, Info, Node, NodeChange, Pod, Scale, Verb, Verdict};
+
+    /// Answers by functions of the node and of how often it was asked.
+    struct Faulty {
+        reason: fn(&Node<'_>, i32) -> Option<String>,
+        score: fn(i32) -> i32,
+        asked: AtomicI32,
+    }
+
+    impl Policy for Faulty {
+        fn info(&self) -> Info {
+            let verb = Verb::per_node().pure();
+            let info = Info::new("p", "1").filters(verb.clone()).scores(verb, Scale::between(0..=10));
+            info.before_filter_nodes(Hook::changing([Change::NodeLabels]).pure()).binds()
+        }
+
+        fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+            let reason = (self.reason)(node, self.asked.fetch_add(1, Ordering::Relaxed));
+            reason.map_or(Verdict::Accept, Verdict::reject)
+        }
+
+        fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
+            (self.score)(self.asked.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn before_filter_node(&self, _: &Pod<'_>, _: &Node<'_>) -> NodeChange {
+            NodeChange::none().set_label("asked", self.asked.fetch_add(1, Ordering::Relaxed).to_string())
+        }
+    }
+
+    fn rejecting(reason: fn(&Node<'_>, i32) -> Option<String>) -> Faulty {
+        Faulty { reason, score: |asked| asked, asked: AtomicI32::new(0) }
+    }
+
+    #[tokio::test]
+    async fn what_the_policy_api_forbids_fails_the_test() {
+        let (pod, nodes) = (TestPod::new("shop"), ["a", "b", "c"].map(TestNode::new));
+        let text = |error: Option<NoAnswer>| error.map(|error| error.to_string()).unwrap_or_default();
+        let filtered = |reason| text(filter(rejecting(reason), &pod, &nodes).err());
+        let scored =
+            |score| text(super::super::score(Faulty { score, ..rejecting(|_, _| None) }, &pod, &nodes).err());
+        let used: fn(&Node<'_>, i32) -> _ = |node, _| node.usage().map(|_| "used".into());
+        let asked = [
+            (
+                scored(|_| 1_000),
+                "score returned 1000 for node \"a\"; the declared scale is 0 to 10: clamp the score",
+            ),
+            (scored(|asked| asked), "score is declared pure and gave another answer about node \"a\""),
+            (
+                filtered(|_, _| Some(" ".into())),
+                "filter rejects node \"a\" without a reason; say in a constant text",
+            ),
+            (
+                filtered(|_, _| Some("no\nway".into())),
+                "filter rejects node \"a\" with the reason \"no\\nway\", which has control characters; write one line",
+            ),
+            (
+                filtered(|node, _| Some(format!("{} of 5 slots used", node.name().as_bytes()[0] - b'a'))),
+                "filter rejects node \"a\" with the reason \"0 of 5 slots used\" and node \"b\" with \"1 of 5 slots used\"; leave",
+            ),
+            (filtered(|node, _| Some(format!("rack-{} is drained", node.name().as_bytes()[0]))), ""),
+            (
+                filtered(|_, asked| (asked == 0).then(|| "taken".into())),
+                "filter is declared pure and gave another answer about node \"a\" when it was asked again; a pure verb",
+            ),
+            (
+                filtered(used),
+                "the policy failed: usage of the node is read and not declared; declare it with Verb::usage",
+            ),
+            (
+                text(before_filter_nodes(rejecting(used), &pod, &nodes).err()),
+                "beforeFilterNodes is declared pure and gave another answer about node \"a\"",
+            ),
+            (
+                text(bind(rejecting(used), &pod, "a").await.err()),
+                "the policy failed: it declares Info::binds and has no method for it; write bind, or remove the declaration",
+            ),
+        ];
+        let is_wrong = |(error, expected): &&(String, &str)| {
+            !error.starts_with(*expected) || error.is_empty() != expected.is_empty()
+        };
+        let wrong: Vec<_> = asked.iter().filter(is_wrong).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(filter(everything(rejecting(used)), &pod, &nodes), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,56 @@
+//! The revision of a policy that sets none: that of another build differs, also if nobody has changed the version. Replicas of
+//! one build have the same one.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read as _},
+    sync::LazyLock,
+};
+
+use extender_policy_api::limits::REVISION_BYTES;
+
+/// As much is read at a time.
+const PART_BYTES: usize = 1 << 20;
+
+/// The version and the program's digest; the version alone if the program cannot be read.
+pub(super) fn revision(version: &str) -> String {
+    static DIGEST: LazyLock<String> =
+        LazyLock::new(|| digest().map(|digest| format!("+{digest:016x}")).unwrap_or_default());
+    let most = version.floor_char_boundary(REVISION_BYTES - DIGEST.len());
+    format!("{}{}", &version[..most], *DIGEST)
+}
+
+fn digest() -> io::Result<u64> {
+    let (mut program, mut part, mut digest) = (File::open(env::current_exe()?)?, Vec::new(), 0);
+    while program.by_ref().take(PART_BYTES as u64).read_to_end(&mut part)? > 0 {
+        digest = part.chunks(8).fold(digest, added);
+        part.clear();
+    }
+    Ok(digest)
+}
+
+/// A step is a bijection, and cheap also where it is not optimized: debug builds have 150 MB.
+fn added(digest: u64, bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    (digest.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_revision_is_the_version_and_a_digest_of_each_byte() {
+        let long = revision(&"1".repeat(REVISION_BYTES));
+        let (version, digest) = long.split_once('+').unwrap();
+        assert_eq!((version.len(), digest.len()), (REVISION_BYTES - 17, 16));
+        assert_eq!(revision("1.0"), format!("1.0+{digest}"));
+        let of = |bytes: &[u8]| bytes.chunks(8).fold(0, added);
+        let edited = |at: usize| {
+            (0..19_u8).map(|byte| if usize::from(byte) == at { 77 } else { byte }).collect::<Vec<_>>()
+        };
+        assert!((0..19).all(|at| of(&edited(at)) != of(&edited(19))));
+    }
+}
