@@ -244,7 +244,7 @@ mod tests {
             (CallError::OnlyDecides, Code::FailedPrecondition, Some("PURPOSE")),
             (CallError::NotReady("old".into()), Code::Unavailable, Some("NOT_READY")),
             (CallError::CannotAnswer(CannotAnswer("no".into())), Code::Aborted, Some("CANNOT_ANSWER")),
-            (CallError::Panicked, Code::Internal, Some("POLICY_FAILED")),
+            (CallError::Panicked("filter"), Code::Internal, Some("POLICY_FAILED")),
             (CallError::NotServed("Score"), Code::Unimplemented, None),
         ] {
             let status = Status::from(error);
