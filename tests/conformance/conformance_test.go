@@ -90,6 +90,9 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	if args := b.args(t); args != "" {
 		options = append(options, "--args", args)
 	}
+	if b.otherArgs != "" {
+		options = append(options, "--other-args", b.otherArgs)
+	}
 	for _, value := range b.values {
 		options = append(options, "--value", value)
 	}

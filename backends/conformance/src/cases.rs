@@ -22,6 +22,7 @@ mod sizes;
 mod table;
 mod table_life;
 mod table_rules;
+mod undeclared;
 
 use crate::case::Case;
 
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Case> {
         scope::cases(),
         pure::cases(),
         reads::cases(),
+        undeclared::cases(),
         filter::cases(),
         score::cases(),
         preempt::cases(),
@@ -50,6 +52,7 @@ pub fn all() -> Vec<Case> {
         table_life::cases(),
         sizes::cases(),
         hostile::cases(),
+        pure::last_cases(),
     ];
     cases.into_iter().flatten().collect()
 }

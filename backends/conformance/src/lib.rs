@@ -5,6 +5,7 @@
 //! gateway or an SDK, so that it does not share their mistakes.
 
 mod answer;
+mod asked;
 mod case;
 mod cases;
 mod client;
@@ -94,7 +95,8 @@ fn remedy(status: &Status) -> &'static str {
     }
 }
 
-/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it.
+/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it, and other
+/// args are tried.
 ///
 /// # Errors
 ///
@@ -104,6 +106,9 @@ pub async fn begin(target: Target) -> Result<Suite, StartError> {
     let (client, info) = greeted(url, &target, target.connect().await).await?;
     if let Some((url, connected)) = target.connect_replica().await {
         greeted(url, &target, connected).await?;
+    }
+    if let Some(other) = target.other() {
+        greeted(other.url.clone(), &other, Ok(client.clone())).await?;
     }
     Ok(Suite::new(target, client, info).await)
 }

@@ -12,8 +12,8 @@ use crate::random::Random;
 /// Keys and values of which labels and annotations are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Vocabulary {
-    keys: Vec<String>,
-    values: Vec<String>,
+    pub(crate) keys: Vec<String>,
+    pub(crate) values: Vec<String>,
 }
 
 /// Labels and annotations that policies look at often.
@@ -27,6 +27,12 @@ const KEYS: [&str; 6] = [
 ];
 
 const VALUES: [&str; 8] = ["", "a", "amd64", "arm64", "b", "true", "4", "web"];
+
+/// Words that policies look at, too.
+const MORE_KEYS: &str = "disk env gpu karpenter.sh/capacity-type kubernetes.io/os node-role.kubernetes.io/control-plane pool \
+                         rack role team tenant tier topology.kubernetes.io/rack topology.kubernetes.io/region";
+
+const MORE_VALUES: &str = "0 1 2 batch db dev false gpu infra linux none prod r1 rack-1 spot ssd";
 
 impl Vocabulary {
     /// The words of the handshake, of the operator's args and of the command line, and some of Kubernetes.
@@ -108,6 +114,14 @@ pub(crate) struct Objects {
 impl Objects {
     pub(crate) fn new(vocabulary: Vocabulary, seed: u64) -> Self {
         Self { vocabulary, random: Random::new(seed), next: 0 }
+    }
+
+    /// The words of which objects are made, and more.
+    pub(crate) fn likely(&self) -> Vocabulary {
+        let Vocabulary { mut keys, mut values } = self.vocabulary.clone();
+        keys.extend(MORE_KEYS.split(' ').map(str::to_owned));
+        values.extend(MORE_VALUES.split(' ').map(str::to_owned));
+        Vocabulary { keys, values }
     }
 
     pub(crate) fn nodes(&mut self, count: usize) -> Vec<Node> {

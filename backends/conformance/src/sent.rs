@@ -37,7 +37,11 @@ impl Terms<'_> {
         api::NodeRow {
             name: if named || more { node.name.clone() } else { String::new() },
             facts: self.has_facts().then(|| self.node_facts(&node.facts, extent)),
-            raw_json: if self.has_raw_nodes() { node.json().into() } else { bytes::Bytes::new() },
+            raw_json: if self.has_raw_nodes() || more && self.has_facts() {
+                node.json().into()
+            } else {
+                bytes::Bytes::new()
+            },
             usage: (self.info.usage || more && self.has_facts()).then(|| node.usage.clone()),
             pod_counts: self.pod_counts(node),
         }
@@ -88,7 +92,7 @@ impl Terms<'_> {
                     || extent == Extent::More && !self.is_pure()
             }
         };
-        let raw = self.handshake.pod_raw && !self.is_pure();
+        let raw = self.handshake.pod_raw && !self.is_pure() || extent == Extent::More;
         api::Pod {
             identity: identified.then(|| pod.identity.clone()),
             facts: Some(match declared {

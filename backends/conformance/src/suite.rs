@@ -16,6 +16,7 @@ use tonic::{Code, Status};
 
 use crate::{
     answer::{Answer, Response, Verdict, answer},
+    asked::{Asked, Memory},
     case::{Stop, failed, skipped},
     client::{Client, Extras, code_name, shown},
     declared::{Declared, Terms, Verb},
@@ -43,6 +44,7 @@ pub struct Suite {
     longest_status: Mutex<(usize, String)>,
     /// How many verdicts of each kind a verb gave, so that a report can say that all were the same.
     verdicts: Mutex<BTreeMap<Verb, BTreeMap<&'static str, usize>>>,
+    pub(crate) asked: Memory,
     /// A connection on which nothing is sent, from the beginning: no case then waits for its end alone.
     pub(crate) silent: tokio::sync::Mutex<Silent>,
 }
@@ -59,7 +61,7 @@ impl Suite {
     pub(crate) async fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
         let silent = Silent { connection: target.silent().await, since: Instant::now() };
         let declared = Declared { info };
-        let vocabulary = Vocabulary::new(declared.keys(), &target.args, &target.values);
+        let vocabulary = Vocabulary::new(declared.keys(), &target.all_args(), &target.values);
         Self {
             args: target.args.clone(),
             bindable: target.bindable.clone(),
@@ -68,6 +70,7 @@ impl Suite {
             tables: AtomicU64::new(std::hash::RandomState::new().hash_one(target.seed)),
             longest_status: Mutex::default(),
             verdicts: Mutex::default(),
+            asked: Memory::default(),
             silent: silent.into(),
             target,
             client,
@@ -117,7 +120,19 @@ impl Suite {
 
     /// A question that must be answered.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Stop> {
-        self.ask_on(&self.client, question, Extras::default()).await
+        let answer = self.ask_on(&self.client, question, Extras::default()).await?;
+        if self.declared.verb(question.verb).is_some_and(Terms::is_pure) {
+            self.asked.keep(question, &answer);
+        }
+        Ok(answer)
+    }
+
+    /// The answer to the same question now.
+    pub(crate) async fn ask_again(&self, asked: &Asked) -> Result<Answer, Stop> {
+        let Asked { question, message, .. } = asked;
+        let extras = Extras { nodes: question.count(), ..Extras::default() };
+        let answered = self.send_on(&self.client, question.verb, message.clone(), extras).await?;
+        answer(question, &answered.map_err(|status| not_answered(question, &status))?)
     }
 
     /// The same on this connection.

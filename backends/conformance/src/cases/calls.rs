@@ -11,8 +11,9 @@ use crate::{
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{ABOUT_NODES, ALL_BUT_BIND, DECIDING, Verb},
-    question::Question,
+    question::{Question, Scene},
     suite::Suite,
+    table::table_verbs,
 };
 
 /// Calls at once.
@@ -23,12 +24,12 @@ const CANCELED: usize = 200;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
-            about(suite, verb, &[2, 7, 500]).await;
-        for ABOUT_NODES: "one-node" Must ["11.1"] "a request with one node is answered" => one_node;
+        for ABOUT_NODES: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
+            about(suite, verb, &[1, 1, 1, 1, 2, 7, 500]).await;
         for ALL_BUT_BIND: "revision" Must ["7.2"] "result.revision is that of the handshake" => revision;
         for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "a first call without a handshake is answered" => no_handshake;
         for ABOUT_NODES: "unknown-form" Must ["12.1"] "nodes in an unknown form are a miss" => unknown_form;
+        for ABOUT_NODES: "miss-evaluated" Must ["11.2"] "a miss has evaluated no nodes" => miss_evaluated;
         for ALL_BUT_BIND: "unknown-fields" Must ["8.4"] "unknown fields change no answer" => unknown_fields;
         for DECIDING: "response-size" Must ["13.4"] "the response is not too large for the gateway" => response_size;
         for ALL_BUT_BIND: "at-once" Must ["52.1"] "64 calls at once have the answers of single ones" => at_once;
@@ -41,17 +42,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Every answer is checked as a whole; no more is read of it than the gateway does.
 pub(super) async fn about(suite: &Suite, verb: Verb, counts: &[usize]) -> Result<(), Stop> {
-    for nodes in counts {
-        suite.ask(&suite.random_question(verb, *nodes)?).await?;
-    }
-    Ok(())
-}
-
-async fn one_node(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let mut objects = suite.objects();
-    for _ in 0..20 {
-        let scene = crate::question::Scene::random(&mut objects, 1);
-        suite.ask(&suite.question(verb, &scene)?).await?;
+    for nodes in counts {
+        suite.ask(&suite.question(verb, &Scene::random(&mut objects, *nodes))?).await?;
     }
     Ok(())
 }
@@ -76,7 +69,7 @@ async fn no_handshake(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     suite.ask_on(&client, &suite.random_question(verb, 3)?, Extras::default()).await.map(drop)
 }
 
-async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+async fn of_unknown_form(suite: &Suite, verb: Verb) -> Result<Response, Stop> {
     let mut question = suite.random_question(verb, 3)?;
     if let Some(nodes) = &mut question.nodes {
         nodes.form = None;
@@ -84,11 +77,29 @@ async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     // The form of a later version: field 15 of Nodes.
     let answered = suite.send(verb, question.encode_with(&[&[0x7a, 3][..], b"new"].concat())).await?;
     let bytes = answered.map_err(|status| Stop::refused("nodes in an unknown form", &status))?;
-    let response = Response::decode(verb, &bytes)?;
+    Response::decode(verb, &bytes)
+}
+
+async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let response = of_unknown_form(suite, verb).await?;
     if response.miss() == Some(api::Miss::FormUnknown) {
         return Ok(());
     }
     failed(format!("nodes in an unknown form: {response:?}; expected `result.miss` MISS_FORM_UNKNOWN"))
+}
+
+async fn miss_evaluated(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut responses = vec![of_unknown_form(suite, verb).await?];
+    if suite.declared.holds_tables() && table_verbs(suite).any(|terms| terms.verb == verb) {
+        let nodes = api::NodeRef { table: suite.table_name(), ids: vec![1, 2, 3], ..api::NodeRef::default() };
+        responses.push(suite.respond(&suite.random_question(verb, 3)?.by_table(nodes)).await?);
+    }
+    let mut misses =
+        responses.iter().filter(|response| response.miss().is_some()).filter_map(Response::result);
+    match misses.find(|result| result.evaluated != 0) {
+        Some(result) => failed(format!("{result:?}: expected `evaluated` 0 with a miss")),
+        None => Ok(()),
+    }
 }
 
 /// Fields of all four wire types that no version defines.
@@ -164,7 +175,7 @@ async fn at_once(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         return skipped("the verb has side effects");
     }
     let mut objects = suite.objects();
-    let scenes = (0..AT_ONCE).map(|_| crate::question::Scene::random(&mut objects, 5));
+    let scenes = (0..AT_ONCE).map(|_| Scene::random(&mut objects, 5));
     let questions = scenes.map(|scene| suite.question(verb, &scene)).collect::<Result<Vec<_>, _>>()?;
     let mut before = Vec::new();
     for question in &questions {

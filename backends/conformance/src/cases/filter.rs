@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
     case::table! {
         "filter.positions" Must ["13.1"] "each position is in range and rejected once" => positions;
         "filter.reasons" Should ["13.2"] "reasons are not empty" => reasons;
+        "filter.one-line" Should ["13.6"] "reasons are one line, without `%`" => one_line;
         "filter.text-lengths" Should ["13.5"] "reasons and names of rules are not cut" => text_lengths;
         "filter.constant-reasons" Should ["13.2"] "reasons stay the same" => constant_reasons;
         "filter.grouped" Should ["13.3"] "one rejection for each reason, not for each node" => grouped;
@@ -44,31 +45,44 @@ async fn positions(suite: &Suite) -> Result<(), Stop> {
     answers(suite).await.map(drop)
 }
 
-async fn reasons(suite: &Suite) -> Result<(), Stop> {
+/// The reason and the rule of each rejection keep a rule.
+async fn rejected(suite: &Suite, mistake: impl Fn(&str, &str) -> Option<String>) -> Result<(), Stop> {
     for (_, answer) in answers(suite).await? {
-        let empty = |verdict: &Verdict| matches!(verdict, Verdict::Rejected { reason, .. } if reason.trim().is_empty());
-        if answer.verdicts.iter().any(empty) {
-            return failed(
-                "a node is rejected with an empty reason; the pod's condition then says `rejected`",
-            );
+        let mistakes = answer.verdicts.iter().filter_map(|verdict| match verdict {
+            Verdict::Rejected { reason, rule, .. } => mistake(reason, rule),
+            _ => None,
+        });
+        if let Some(mistake) = mistakes.into_iter().next() {
+            return failed(mistake);
         }
     }
     Ok(())
 }
 
+async fn reasons(suite: &Suite) -> Result<(), Stop> {
+    let empty =
+        || "a node is rejected with an empty reason; the pod's condition then says `rejected`".to_owned();
+    rejected(suite, |reason, _| reason.trim().is_empty().then(empty)).await
+}
+
+async fn one_line(suite: &Suite) -> Result<(), Stop> {
+    rejected(suite, |reason, _| {
+        let replaced = reason.find(|char: char| char.is_control() || char == '%')?;
+        Some(format!("the reason {reason:?} has {:?}", reason[replaced..].chars().next()?))
+    })
+    .await
+}
+
 async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
-    for (_, answer) in answers(suite).await? {
-        for verdict in &answer.verdicts {
-            let Verdict::Rejected { reason, rule, .. } = verdict else { continue };
-            if reason.len() > REASON_BYTES || rule.len() > RULE_BYTES {
-                let (reason, rule) = (reason.len(), rule.len());
-                return failed(format!(
-                    "a reason has {reason} bytes and its rule {rule}; the gateway reads {REASON_BYTES} and {RULE_BYTES}"
-                ));
-            }
-        }
-    }
-    Ok(())
+    rejected(suite, |reason, rule| {
+        let (reason, rule) = (reason.len(), rule.len());
+        (reason > REASON_BYTES || rule > RULE_BYTES).then(|| {
+            format!(
+                "a reason has {reason} bytes and its rule {rule}; the gateway reads {REASON_BYTES} and {RULE_BYTES}"
+            )
+        })
+    })
+    .await
 }
 
 async fn constant_reasons(suite: &Suite) -> Result<(), Stop> {
