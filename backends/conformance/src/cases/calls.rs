@@ -24,7 +24,7 @@ const CANCELED: usize = 200;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        for ABOUT_NODES: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
+        for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
             about(suite, verb, &[1, 1, 1, 1, 2, 7, 500]).await;
         for ALL_BUT_BIND: "revision" Must ["7.2"] "result.revision is that of the handshake" => revision;
         for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "a first call without a handshake is answered" => no_handshake;

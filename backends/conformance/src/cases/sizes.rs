@@ -31,7 +31,8 @@ async fn huge(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 /// As many of these nodes as a request may have, and the question about them.
 pub(super) fn fitting(suite: &Suite, verb: Verb, mut nodes: usize) -> Result<(Scene, Question), Stop> {
     loop {
-        let scene = suite.scene(nodes);
+        let random = if verb == Verb::Preempt { Scene::random } else { Scene::without_victims };
+        let scene = random(&mut suite.objects(), nodes);
         let question = suite.question(verb, &scene)?;
         let bytes = question.encode().len();
         if u64::try_from(bytes).unwrap_or(u64::MAX) <= suite.declared.max_request_bytes() {
