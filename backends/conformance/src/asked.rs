@@ -35,15 +35,9 @@ impl Asked {
     }
 }
 
-/// Of each verb as many from the beginning of the run as from its end.
+/// Of each verb how many were asked, and some: as many from the beginning of the run as from its end.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<Verb, Sample>>);
-
-#[derive(Debug, Default)]
-struct Sample {
-    seen: usize,
-    kept: Vec<Asked>,
-}
+pub(crate) struct Memory(Mutex<BTreeMap<Verb, (usize, Vec<Asked>)>>);
 
 impl Memory {
     pub(crate) fn keep(&self, question: &Question, answer: &Answer) {
@@ -53,19 +47,20 @@ impl Memory {
             return;
         }
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Sample { seen, kept } = samples.entry(question.verb).or_default();
+        let (seen, kept) = samples.entry(question.verb).or_default();
         let place = Random::new(u64::try_from(*seen).unwrap_or_default()).below(*seen + 1);
         *seen += 1;
+        let asked = || Asked::new(question, answer.clone());
         if kept.len() < KEPT {
-            kept.push(Asked::new(question, answer.clone()));
+            kept.push(asked());
         } else if let Some(kept) = kept.get_mut(place) {
-            *kept = Asked::new(question, answer.clone());
+            *kept = asked();
         }
     }
 
     /// What is kept of a verb.
     pub(crate) fn of(&self, verb: Verb) -> Vec<Asked> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        samples.get(&verb).map(|sample| sample.kept.clone()).unwrap_or_default()
+        samples.get(&verb).map(|(_, kept)| kept.clone()).unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 
 use extender_policy_api::limits::{REASON_BYTES, RULE_BYTES};
 
-use super::calls::unless_changing;
+use super::calls::{about, answered, unless_changing};
 use crate::{
     answer::{Answer, Verdict, difference},
     case::{self, Case, Stop, failed, skipped},
@@ -15,7 +15,8 @@ const NODES: usize = 60;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "filter.positions" Must ["13.1"] "each position is in range and rejected once" => positions;
+        "filter.positions" Must ["13.1"] "each position is in range and rejected once" => |suite|
+            about(suite, Verb::Filter, &[NODES; 5]).await;
         "filter.reasons" Should ["13.2"] "reasons are not empty" => reasons;
         "filter.one-line" Should ["13.6"] "reasons are one line, without `%`" => one_line;
         "filter.text-lengths" Should ["13.5"] "reasons and names of rules are not cut" => text_lengths;
@@ -27,33 +28,15 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-async fn answers(suite: &Suite) -> Result<Vec<(Question, Answer)>, Stop> {
-    suite.terms(Verb::Filter)?;
-    let mut objects = suite.objects();
-    let mut answers = Vec::new();
-    for _ in 0..5 {
-        let scene = crate::question::Scene::random(&mut objects, NODES);
-        let question = suite.question(Verb::Filter, &scene)?;
-        let answer = suite.ask(&question).await?;
-        answers.push((question, answer));
-    }
-    Ok(answers)
-}
-
-async fn positions(suite: &Suite) -> Result<(), Stop> {
-    // Reading an answer checks them.
-    answers(suite).await.map(drop)
-}
-
 /// The reason and the rule of each rejection keep a rule.
 async fn rejected(suite: &Suite, mistake: impl Fn(&str, &str) -> Option<String>) -> Result<(), Stop> {
-    for (_, answer) in answers(suite).await? {
-        let mistakes = answer.verdicts.iter().filter_map(|verdict| match verdict {
-            Verdict::Rejected { reason, rule, .. } => mistake(reason, rule),
-            _ => None,
-        });
-        if let Some(mistake) = mistakes.into_iter().next() {
-            return failed(mistake);
+    for (_, answer) in answered(suite, Verb::Filter, &[NODES; 5]).await? {
+        for verdict in &answer.verdicts {
+            if let Verdict::Rejected { reason, rule, .. } = verdict
+                && let Some(mistake) = mistake(reason, rule)
+            {
+                return failed(mistake);
+            }
         }
     }
     Ok(())
@@ -86,7 +69,7 @@ async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn constant_reasons(suite: &Suite) -> Result<(), Stop> {
-    for (question, answer) in answers(suite).await? {
+    for (question, answer) in answered(suite, Verb::Filter, &[NODES; 5]).await? {
         let again = suite.ask(&question).await?;
         for pair in answer.verdicts.iter().zip(&again.verdicts) {
             if let (Verdict::Rejected { reason: first, .. }, Verdict::Rejected { reason: second, .. }) = pair

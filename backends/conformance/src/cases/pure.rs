@@ -8,15 +8,16 @@ use std::{
 use extender_policy_api::limits::NAME_BYTES;
 use tonic::Code;
 
-use super::{calls::same_unless_changing, sizes::fitting};
+use super::{
+    calls::{about, answered, same_unless_changing},
+    sizes::fitting,
+};
 use crate::{
-    answer::{Answer, answer, difference},
+    answer::{answer, difference},
     asked::Asked,
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{PER_NODE, POD_ALONE, Verb},
-    question::{Question, Scene},
-    random::Random,
     suite::Suite,
     table::{by_table, filled},
 };
@@ -28,10 +29,8 @@ const NODES: usize = 20;
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
         for PER_NODE: "pure-call" Must ["28.1"] "and depends on nothing of `call` but the args" => call;
-        for PER_NODE: "pure-connection" Must ["28.1"] "nor on the connection" => connection;
         for PER_NODE: "pure-timeout" Must ["28.1"] "nor on the remaining time" => timeout;
         for POD_ALONE: "pure-call" Must ["59.2"] "and depends on nothing of `call` but the args" => call;
-        for POD_ALONE: "pure-connection" Must ["59.2"] "nor on the connection" => connection;
         for POD_ALONE: "pure-timeout" Must ["59.2"] "nor on the remaining time" => timeout;
         for PER_NODE: "pure-equal-rows" Must ["28.1"] "equal rows get equal verdicts" => equal_rows;
     }
@@ -45,13 +44,8 @@ pub(super) fn last_cases() -> Vec<Case> {
     }
 }
 
-fn pure(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+pub(super) fn pure(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     if suite.terms(verb)?.is_pure() { Ok(()) } else { skipped("the verb is not declared pure") }
-}
-
-fn scenes(suite: &Suite) -> Vec<Scene> {
-    let mut objects = suite.objects();
-    (0..QUESTIONS).map(|_| Scene::random(&mut objects, NODES)).collect()
 }
 
 /// How old the oldest question is before it is repeated.
@@ -68,7 +62,7 @@ const LEAST: u32 = 100;
 /// What was asked in the whole run is asked again, and then one large question many times.
 async fn again(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     pure(suite, verb)?;
-    answered(suite, verb).await?;
+    about(suite, verb, &[NODES; QUESTIONS]).await?;
     let terms = suite.terms(verb)?;
     let (scene, mut question) = fitting(suite, verb, MANY)?;
     let answer = suite.ask(&question).await?;
@@ -89,10 +83,7 @@ async fn again(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         same_again(suite, asked).await?;
         nodes += asked.question.count().max(LEAST);
     }
-    match table {
-        Some(table) => table.close().await,
-        None => Ok(()),
-    }
+    if let Some(table) = table { table.close().await } else { Ok(()) }
 }
 
 async fn same_again(suite: &Suite, asked: &Asked) -> Result<(), Stop> {
@@ -104,35 +95,20 @@ async fn same_again(suite: &Suite, asked: &Asked) -> Result<(), Stop> {
     if changed { skipped("the policy's revision changed during the run") } else { failed(difference) }
 }
 
-/// Questions with their answers.
-async fn answered(suite: &Suite, verb: Verb) -> Result<Vec<(Question, Answer)>, Stop> {
-    let mut answered = Vec::new();
-    for scene in scenes(suite) {
-        let question = suite.question(verb, &scene)?;
-        let answer = suite.ask(&question).await?;
-        answered.push((question, answer));
-    }
-    Ok(answered)
-}
-
 /// Names of every length, one of them as long as those of the other cases.
 async fn call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     pure(suite, verb)?;
-    let mut random = suite.objects().random;
-    for ((question, first), length) in answered(suite, verb).await?.iter().cycle().zip(1..=NAME_BYTES) {
-        let [id, gateway, backend] = [(); 3].map(|()| name(&mut random, length));
-        let what = format!("with the call id {id:?}, the gateway {gateway:?} and the backend {backend:?}");
-        let other =
-            question.clone().called(|call| (call.id, call.gateway, call.backend) = (id, gateway, backend));
+    for ((question, first), length) in
+        answered(suite, verb, &[NODES; QUESTIONS]).await?.iter().cycle().zip(1..=NAME_BYTES)
+    {
+        let name = format!("{length:x<length$}");
+        let what = format!("with {name:?} as the id of the call, the gateway and the backend");
+        let other = question.clone().called(|call| {
+            (call.id, call.gateway, call.backend) = (name.clone(), name.clone(), name);
+        });
         same_unless_changing(suite, question, first, &suite.ask(&other).await?, &what).await?;
     }
     Ok(())
-}
-
-fn name(random: &mut Random, length: usize) -> String {
-    (0..length)
-        .map(|_| random.one_of(b"abcdefghijklmnopqrstuvwxyz").copied().map_or('a', char::from))
-        .collect()
 }
 
 /// The remaining time in milliseconds. A backend may be late with the least.
@@ -140,7 +116,7 @@ const REMAINING: [u64; 4] = [400, 2_000, 30_000, 3_600_000];
 
 async fn timeout(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     pure(suite, verb)?;
-    for (question, first) in answered(suite, verb).await? {
+    for (question, first) in answered(suite, verb, &[NODES; QUESTIONS]).await? {
         for timeout in REMAINING.map(Duration::from_millis) {
             let what = format!("with {timeout:?} left");
             let extras = Extras { timeout: Some(timeout), nodes: question.count(), ..Extras::default() };
@@ -157,24 +133,11 @@ async fn timeout(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn connection(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    pure(suite, verb)?;
-    let client = suite.connect().await?;
-    for (question, first) in answered(suite, verb).await? {
-        let other = suite.ask_on(&client, &question, Extras::default()).await?;
-        same_unless_changing(suite, &question, &first, &other, "on another connection").await?;
-    }
-    Ok(())
-}
-
 async fn equal_rows(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     pure(suite, verb)?;
     let scene = suite.scene(NODES);
     let twice: Vec<_> = (0..NODES).chain(0..NODES).collect();
     let answer = suite.ask(&suite.question(verb, &scene.select(&twice))?).await?;
     let (first, second) = answer.verdicts.split_at(NODES);
-    match difference("the same row a second time in a request", first, second) {
-        Some(text) => failed(text),
-        None => Ok(()),
-    }
+    difference("the same row a second time in a request", first, second).map_or(Ok(()), failed)
 }

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{self as api, Purpose};
 use tonic::Code;
 
 use crate::{
-    case::{self, Case, Stop, failed, skipped},
+    case::{self, Case, Stop, skipped},
     declared::{ABOUT_NODES, DECIDING, HOOKS, PER_NODE, POD_ALONE, Verb},
     suite::Suite,
 };
@@ -72,9 +72,5 @@ async fn only_decides(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let other = question.clone().called(|call| call.purpose = purpose);
         suite.refused(&other, Code::FailedPrecondition, name).await?;
     }
-    match suite.ask(&question).await {
-        Ok(_) => Ok(()),
-        Err(Stop::Failed(text)) => failed(format!("PURPOSE_DECIDE: {text}")),
-        Err(stop) => Err(stop),
-    }
+    suite.ask(&question).await.map(drop).map_err(|stop| stop.after("PURPOSE_DECIDE"))
 }

@@ -5,8 +5,9 @@ use std::iter;
 
 use extender_policy_api::v1alpha1 as api;
 
+use super::calls::same_unless_changing;
 use crate::{
-    case::{self, Case, Stop, skipped},
+    case::{self, Case, Stop},
     declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
     objects::{Node, Pod, Vocabulary},
     question::{Question, Scene},
@@ -154,28 +155,24 @@ async fn same(
         if Question::new(terms, &changed, &suite.args) == question {
             let more = Question::with(terms, &changed, &suite.args, Extent::More);
             let answer = suite.ask(&more).await.map_err(|stop| stop.after(what))?;
-            super::calls::same_unless_changing(suite, &question, &first, &answer, what).await?;
+            same_unless_changing(suite, &question, &first, &answer, what).await?;
         }
     }
     Ok(())
 }
 
 async fn identity(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let terms = suite.terms(verb)?;
-    if !terms.is_pure() {
-        return skipped("the verb is not declared pure");
-    }
-    let question = Question::new(terms, &suite.scene(30), &suite.args);
+    super::pure::pure(suite, verb)?;
+    let question = suite.random_question(verb, 30)?;
     let first = suite.ask(&question).await?;
     for name in ["web-1", "web-2"] {
+        let (uid, claims) = (format!("uid of {name}"), CLAIMS.map(str::to_owned).into());
         let mut named = question.clone();
         if let Some(pod) = &mut named.pod {
-            let (name, uid) = (name.to_owned(), format!("uid of {name}"));
-            pod.identity = Some(api::PodIdentity { name, uid, claims: CLAIMS.map(str::to_owned).into() });
+            pod.identity = Some(api::PodIdentity { name: name.to_owned(), uid, claims });
         }
         let named = suite.ask(&named).await?;
-        super::calls::same_unless_changing(suite, &question, &first, &named, "with the pod's identity")
-            .await?;
+        same_unless_changing(suite, &question, &first, &named, "with the pod's identity").await?;
     }
     Ok(())
 }

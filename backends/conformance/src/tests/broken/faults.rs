@@ -253,7 +253,6 @@ fn call(case: &str) -> Fault {
         "pure-again" => flips(|ask, _| ask.number > 10),
         "pure-call" => flips(|_, sent| sent.call.id != "conformance"),
         "pure-timeout" => flips(|ask, _| ask.headers.contains_key("grpc-timeout")),
-        "pure-connection" => flips(|ask, _| ask.connection > 0),
         "pure-identity" => flips(|_, sent| sent.pod.identity.is_some()),
         "undeclared-data" => flips(|_, sent| {
             let of_pod = sent.pod.facts.as_ref().is_some_and(|facts| !facts.labels.is_empty());
@@ -313,9 +312,7 @@ fn filter(case: &str) -> Option<Fault> {
         "positions" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.positions.push(1_000));
         }),
-        "one-line" => rejections(|response| {
-            response.rejections.iter_mut().for_each(|rejection| rejection.reason.push('%'));
-        }),
+        "one-line" => wrong::ending_in("%"),
         "text-lengths" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.rule = "r".repeat(64));
         }),

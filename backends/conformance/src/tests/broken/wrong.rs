@@ -74,12 +74,11 @@ fn calls() -> Vec<Wrong> {
         }
         Ok(request.encode_to_vec().into())
     });
-    let usual = "conformance";
+    let other = |name: &str| name.len() == 11 && name != "conformance";
     vec![
         differs("filter.pure-call", "the length of a name", |sent| sent.call.backend.len() > 40),
-        differs("filter.pure-call", "a name", move |sent| {
-            sent.call.backend.len() == usual.len() && sent.call.backend != usual
-        }),
+        differs("filter.pure-call", "a name", move |sent| other(&sent.call.backend)),
+        ("filter.no-handshake", "the connection", Reading, flips(|ask, _| ask.connection > 0)),
         ("table.unknown", "any table", Reading, any_table),
     ]
 }
@@ -100,12 +99,13 @@ fn undeclared() -> Vec<Wrong> {
         }),
     ];
     for subject in [Reading, Filters] {
-        let of = [
-            differs(CASE, "usage", usage),
-            differs(CASE, "JSON of nodes", raw_rows),
-            differs(CASE, "JSON of the pod", raw_pod),
-        ];
-        all.extend(of.map(|(case, by, _, fault)| (case, by, subject, fault)));
+        let usage = (CASE, "usage", subject, flips(move |_, sent| usage(sent)));
+        let raw_rows = (CASE, "JSON of nodes", subject, flips(move |_, sent| raw_rows(sent)));
+        all.extend([
+            usage,
+            raw_rows,
+            (CASE, "JSON of the pod", subject, flips(move |_, sent| raw_pod(sent))),
+        ]);
     }
     all
 }
@@ -126,10 +126,12 @@ fn handshakes() -> Vec<Wrong> {
 }
 
 fn reasons() -> Vec<Wrong> {
-    let ending = |text: &'static str| {
-        rejections(move |response| response.rejections.iter_mut().for_each(|of| of.reason.push_str(text)))
-    };
-    ["\r", "\n", "\0", "%"].map(|text| ("filter.one-line", text, Reading, ending(text))).into()
+    ["\r", "\n", "\0", "%"].map(|text| ("filter.one-line", text, Reading, ending_in(text))).into()
+}
+
+/// Each reason ends in this text.
+pub(super) fn ending_in(text: &'static str) -> Fault {
+    rejections(move |response| response.rejections.iter_mut().for_each(|of| of.reason.push_str(text)))
 }
 
 /// All calls are answered by the args of the latest handshake.
