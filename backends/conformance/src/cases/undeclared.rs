@@ -60,12 +60,12 @@ const THINGS: [Thing; 19] = [
     pod("annotations of the pod", EACH_VALUE, |pod, way, words| {
         pod.facts.annotations.extend(entries(words, way));
     }),
-    pod("the namespace", 5, |pod, way, _| pod.facts.namespace = NAMESPACES[way].to_owned()),
+    pod("the namespace", 5, |pod, way, _| pod.facts.namespace = NAMESPACES[way].into()),
     pod("the owner", 5, |pod, way, _| {
         pod.facts.owner = Some(api::OwnerReference { kind: OWNERS[way].to_owned(), ..Default::default() });
     }),
     pod("the priority", 4, |pod, way, _| pod.facts.priority = PRIORITIES[way]),
-    pod("the priority class", 3, |pod, way, _| pod.facts.priority_class_name = CLASSES[way].to_owned()),
+    pod("the priority class", 3, |pod, way, _| pod.facts.priority_class_name = CLASSES[way].into()),
     pod("requests", 4, |pod, way, _| pod.facts.requests = Some(amount(way))),
     pod("tolerations", 2, |pod, way, _| {
         let all = api::Toleration { operator: "Exists".to_owned(), ..Default::default() };
