@@ -95,8 +95,7 @@ fn remedy(status: &Status) -> &'static str {
     }
 }
 
-/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it, and other
-/// args are tried.
+/// Connects, and asks the backend what it declares, with all args; a replica, too, so that no case runs without it.
 ///
 /// # Errors
 ///

@@ -94,7 +94,7 @@ async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     prefixes.iter().try_for_each(|prefix| at_most("`annotation_prefixes`", prefix, KEY_BYTES))
 }
 
-/// From the least that can be called some megabytes to the largest message of gRPC.
+/// From about some megabytes to the largest message of gRPC.
 const REQUESTS: RangeInclusive<u64> = 1 << 20..=u32::MAX as u64;
 
 async fn max_request_bytes(suite: &Suite) -> Result<(), Stop> {

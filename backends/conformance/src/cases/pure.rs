@@ -52,12 +52,12 @@ pub(super) fn pure(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 const APART: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });
 
 /// Repetitions end after so many nodes, or this time.
-const REPEATED_NODES: u32 = if cfg!(test) { 20_000 } else { 250_000 };
+const REPEATED_NODES: u32 = if cfg!(test) { 20_000 } else { 150_000 };
 const REPEATING: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 2 });
 
 /// The nodes of the question that is repeated most, and what a call counts at least: it has a price of its own.
 const MANY: usize = 1_000;
-const LEAST: u32 = 100;
+const LEAST: u32 = 200;
 
 /// What was asked in the whole run is asked again, and then one large question many times.
 async fn again(suite: &Suite, verb: Verb) -> Result<(), Stop> {

@@ -15,7 +15,7 @@ use crate::{
     suite::Suite,
 };
 
-/// Pods that are asked about, the nodes for each, and of them those for each thing that is changed.
+/// Pods that are asked about, in turn for each way of a change; the nodes of each, and of them those of a change.
 const SCENES: usize = 2;
 const NODES: usize = 40;
 const FEW: usize = 8;
@@ -120,7 +120,7 @@ async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let mut objects = suite.objects();
     let likely = objects.likely();
     let sent = |scene: &Scene| Question::new(terms, scene, &suite.args);
-    for _ in 0..SCENES {
+    for number in 0..SCENES {
         let scene = Scene::random(&mut objects, NODES);
         same(suite, terms, &scene, [scene.clone()], "with data that is not declared").await?;
         let (few, one) = (scene.select(&[0, 1, 2, 3, 4, 5, 6, 7]), scene.select(&[0]));
@@ -135,7 +135,7 @@ async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
                 words.keys.retain(|key| is_hidden(std::slice::from_ref(key)));
             }
             let ways = if words.keys.is_empty() { 0 } else { thing.ways.min(words.values.len()) };
-            let changed = (0..ways).map(|way| thing.change(&few, &words, way));
+            let changed = (number..ways).step_by(SCENES).map(|way| thing.change(&few, &words, way));
             let what = format!("with other data that is not declared: {}", thing.name);
             same(suite, terms, &few, changed, &what).await?;
         }
