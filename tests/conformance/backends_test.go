@@ -23,6 +23,8 @@ type backend struct {
 	// args are the operator's, and values those of labels that the policy knows.
 	args   func(t *testing.T) string
 	values []string
+	// otherArgs are valid, too, and decide otherwise.
+	otherArgs string
 	// bind is a pod that may be bound, NAMESPACE/NAME/UID/NODE.
 	bind string
 	// like is a backend that gives the same answers.
@@ -31,7 +33,10 @@ type backend struct {
 	skip []string
 }
 
-const referenceArgs = `{"zone": "a", "most": 2}`
+const (
+	referenceArgs      = `{"zone": "a", "most": 2}`
+	otherReferenceArgs = `{"zone": "b", "most": 4}`
+)
 
 const spreadArgs = `{"constraints": [{"by": "Owner", "topologyKey": "zone", "maxPods": 2, "whenUnsatisfiable": "DoNotSchedule"}]}`
 
@@ -47,7 +52,7 @@ func all(cluster *cluster) []backend {
 	rust := example("rust", product.Reference, referenceArgs)
 	for _, language := range product.Languages {
 		reference := example(language, product.Reference, referenceArgs).binding("shop/web/uid/node")
-		reference.like = &rust
+		reference.like, reference.otherArgs = &rust, otherReferenceArgs
 		found = append(found, example(language, "no-arm", ""), reference)
 	}
 	return append(found, samples(cluster)...)

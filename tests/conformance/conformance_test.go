@@ -87,9 +87,12 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	server := serve(t, path, line)
 	junit := filepath.Join(t.TempDir(), "junit.xml")
 	// Others are checked at the same time, so slow calls say nothing.
-	options := []string{"--call-timeout", "30s", "--strict", "--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
+	options := []string{"--call-timeout", "30s", "--wait", "30s", "--strict", "--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
 	if args := b.args(t); args != "" {
 		options = append(options, "--args", args)
+	}
+	if b.otherArgs != "" {
+		options = append(options, "--other-args", b.otherArgs)
 	}
 	for _, value := range b.values {
 		options = append(options, "--value", value)

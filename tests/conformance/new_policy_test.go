@@ -30,7 +30,9 @@ const newPolicyArgs = `{"label": "zone", "closed": ["a"]}`
 // scaffolds also have bounds for what a policy without options depends on.
 func scaffolds() []scaffold {
 	sdk := func(language string) string { return "../extender-gateway/backends/" + language }
-	atMost := func(most, count string) []string { return []string{"bash", "-euc", "test $(" + count + ") -le " + most} }
+	atMost := func(most, count string) []string {
+		return []string{"bash", "-euc", "test $(" + count + ") -le " + most}
+	}
 	return []scaffold{
 		{"rust", [][]string{
 			{"cargo", "test", "--quiet"}, {"cargo", "build", "--quiet"},

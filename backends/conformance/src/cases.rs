@@ -24,6 +24,7 @@ mod table;
 mod table_life;
 mod table_rules;
 mod time;
+mod undeclared;
 
 pub(crate) use self::bind::BINDING;
 use crate::case::Case;
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Case> {
         scope::cases(),
         pure::cases(),
         reads::cases(),
+        undeclared::cases(),
         filter::cases(),
         score::cases(),
         preempt::cases(),
@@ -60,6 +62,7 @@ pub fn all() -> Vec<Case> {
         sizes::cases(),
         hostile::cases(),
         time::cases(),
+        pure::last_cases(),
     ];
     cases.into_iter().flatten().collect()
 }

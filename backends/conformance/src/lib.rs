@@ -5,6 +5,7 @@
 //! gateway or an SDK, so that it does not share their mistakes.
 
 mod answer;
+mod asked;
 mod case;
 mod cases;
 mod client;
@@ -26,7 +27,7 @@ use std::{
 };
 
 use extender_policy_api::v1alpha1::GetInfoResponse;
-use policy_questions::{declared, hook, objects, question, sent};
+use policy_questions::{declared, hook, objects, question, random, sent};
 use tonic::{Code, Status};
 
 use self::client::{Client, shown};
@@ -123,7 +124,7 @@ fn remedy(status: &Status) -> &'static str {
     }
 }
 
-/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it. Both are
+/// Connects, and asks the backend what it declares, with all args. A replica is asked, too, so that no case runs without it. Both are
 /// waited for, as `--wait` says.
 ///
 /// # Errors
@@ -140,11 +141,14 @@ pub async fn begin(target: Target) -> Result<Suite, StartError> {
     Ok(Suite::new(target, client, info).await)
 }
 
-/// The backend and its replica.
+/// The backend, with all args, and its replica.
 async fn both(target: &Target) -> Result<(Client, GetInfoResponse), StartError> {
     let first = greeted(target.url.clone(), target, target.connect().await).await?;
     if let Some((url, connected)) = target.connect_replica().await {
         greeted(url, target, connected).await?;
+    }
+    if let Some(other) = target.other() {
+        greeted(other.url.clone(), &other, Ok(first.0.clone())).await?;
     }
     Ok(first)
 }

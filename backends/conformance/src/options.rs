@@ -78,6 +78,9 @@ pub struct Asking {
     /// The operator's args as one JSON object, as in the gateway's configuration.
     #[arg(long, value_name = "JSON")]
     pub args: Option<String>,
+    /// Other valid args, with which the policy decides otherwise: one process can serve both.
+    #[arg(long, value_name = "JSON")]
+    pub other_args: Option<String>,
     /// Certificates that the server's must lead to, PEM.
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
@@ -105,7 +108,7 @@ pub struct Asking {
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u64,
-    /// Waits until a backend that is starting answers, such as 30s.
+    /// Waits until a backend that is starting answers and its policy can decide, such as 30s.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub wait: Duration,
 }
@@ -152,8 +155,8 @@ pub enum UsageError {
         source: std::io::Error,
     },
     /// The args are not an object.
-    #[error("invalid --args: {0}; expected one JSON object such as '{{\"zone\": \"eu-1a\"}}'")]
-    Args(String),
+    #[error("invalid --{0}: {1}; expected one JSON object such as '{{\"zone\": \"eu-1a\"}}'")]
+    Args(&'static str, String),
     /// The pod to bind is incomplete.
     #[error("invalid --bind {0:?}; expected NAMESPACE/NAME/UID/NODE")]
     Bind(String),
@@ -168,6 +171,7 @@ pub struct Target {
     pub(crate) url: String,
     endpoint: Endpoint,
     pub(crate) args: Bytes,
+    other_args: Option<Bytes>,
     pub(crate) values: Vec<String>,
     pub(crate) bindable: Option<Bindable>,
     replica: Option<(String, Endpoint)>,
@@ -199,7 +203,8 @@ impl Asking {
     pub fn target(&self, url: &str) -> Result<Target, UsageError> {
         Ok(Target {
             endpoint: self.endpoint("endpoint", url)?,
-            args: self.args()?,
+            args: self.args.as_deref().map(|args| object("args", args)).transpose()?.unwrap_or_default(),
+            other_args: self.other_args.as_deref().map(|args| object("other-args", args)).transpose()?,
             values: self.values.clone(),
             replica: self.replica()?,
             bindable: self.bind.as_deref().map(bindable).transpose()?,
@@ -245,15 +250,6 @@ impl Asking {
         }
         Ok(tls)
     }
-
-    fn args(&self) -> Result<Bytes, UsageError> {
-        let Some(args) = &self.args else { return Ok(Bytes::new()) };
-        match serde_json::from_str(args) {
-            Ok(serde_json::Value::Object(_)) => Ok(args.clone().into()),
-            Ok(_) => Err(UsageError::Args("it is not an object".to_owned())),
-            Err(error) => Err(UsageError::Args(error.to_string())),
-        }
-    }
 }
 
 impl Target {
@@ -268,6 +264,19 @@ impl Target {
     /// Another connection to the backend.
     pub(crate) async fn connect(&self) -> Result<Client, tonic::transport::Error> {
         Client::connect(&self.endpoint, self.patience, self.trail.clone()).await
+    }
+
+    /// All args that are given, as a list in JSON.
+    pub(crate) fn all_args(&self) -> Vec<u8> {
+        let given = [Some(&self.args), self.other_args.as_ref()].into_iter().flatten();
+        let given: Vec<_> = given.filter(|args| !args.is_empty()).map(|args| &**args).collect();
+        [b"[", &*given.join(&b','), b"]"].concat()
+    }
+
+    /// The same process with the other args; `None` if there are none.
+    pub(crate) fn other(&self) -> Option<Self> {
+        let args = self.other_args.clone()?;
+        Some(Self { args, url: format!("{} with --other-args", self.url), ..self.clone() })
     }
 
     /// The URL of another replica and a connection to it; `None` if there is none.
@@ -306,6 +315,14 @@ fn read(option: &'static str, path: &PathBuf) -> Result<Vec<u8>, UsageError> {
     std::fs::read(path).map_err(|source| UsageError::File { option, path: path.clone(), source })
 }
 
+fn object(option: &'static str, args: &str) -> Result<Bytes, UsageError> {
+    match serde_json::from_str(args) {
+        Ok(serde_json::Value::Object(_)) => Ok(args.to_owned().into()),
+        Ok(_) => Err(UsageError::Args(option, "it is not an object".to_owned())),
+        Err(error) => Err(UsageError::Args(option, error.to_string())),
+    }
+}
+
 fn bindable(text: &str) -> Result<Bindable, UsageError> {
     let parts: Vec<_> = text.split('/').map(str::to_owned).collect();
     match <[String; 4]>::try_from(parts) {
@@ -342,6 +359,7 @@ mod tests {
             (&["--endpoint", "http://a:1", "--replica", "a:1"], "invalid --replica \"a:1\""),
             (&["--endpoint", "http://a:1", "--args", "[]"], "not an object"),
             (&["--endpoint", "http://a:1", "--args", "{"], "invalid --args"),
+            (&["--endpoint", "http://a:1", "--other-args", "1"], "invalid --other-args: it is not an object"),
             (&["--endpoint", "http://a:1", "--bind", "a/b"], "NAMESPACE/NAME/UID/NODE"),
             (&["--endpoint", "http://a:1", "--tls-ca", "/missing"], "not an https:// URL"),
             (&["--endpoint", "https://a:1", "--tls-ca", "/missing"], "cannot read --tls-ca /missing"),

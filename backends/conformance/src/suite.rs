@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 
 use crate::{
     answer::{Answer, Response, Verdict, answer},
+    asked::{Asked, Memory},
     case::{Stop, failed, skipped},
     client::{Client, Extras, code_name, shown},
     declared::{Declared, Terms, Verb},
@@ -49,6 +50,7 @@ pub struct Suite {
     /// The verbs whose plain question is not answered: nothing else of them is worth asking.
     unanswered: Mutex<BTreeSet<Verb>>,
     timings: Mutex<Vec<Timing>>,
+    pub(crate) asked: Memory,
     /// A connection on which nothing is sent, from the beginning: no case then waits for its end alone.
     pub(crate) silent: tokio::sync::Mutex<Silent>,
 }
@@ -65,7 +67,7 @@ impl Suite {
     pub(crate) async fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
         let silent = Silent { connection: target.silent().await, since: Instant::now() };
         let declared = Declared { info };
-        let vocabulary = Vocabulary::new(declared.keys(), &target.args, &target.values);
+        let vocabulary = Vocabulary::new(declared.keys(), &target.all_args(), &target.values);
         Self {
             args: target.args.clone(),
             bindable: target.bindable.clone(),
@@ -76,6 +78,7 @@ impl Suite {
             verdicts: Mutex::default(),
             unanswered: Mutex::default(),
             timings: Mutex::default(),
+            asked: Memory::default(),
             silent: silent.into(),
             target,
             client,
@@ -161,7 +164,19 @@ impl Suite {
 
     /// A question that must be answered.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Stop> {
-        self.ask_on(&self.client, question, Extras::default()).await
+        let answer = self.ask_on(&self.client, question, Extras::default()).await?;
+        if self.declared.verb(question.verb).is_some_and(Terms::is_pure) {
+            self.asked.keep(question, &answer);
+        }
+        Ok(answer)
+    }
+
+    /// The answer to the same question now.
+    pub(crate) async fn ask_again(&self, asked: &Asked) -> Result<Answer, Stop> {
+        let Asked { question, message, .. } = asked;
+        let extras = Extras { nodes: question.count(), ..Extras::default() };
+        let answered = self.send_on(&self.client, question.verb, message.clone(), extras).await?;
+        answer(question, &answered.map_err(|status| not_answered(question, &status))?)
     }
 
     /// The same on this connection.
@@ -319,6 +334,7 @@ pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
                 format!("{refused}; by 49 that is an error of the policy's own code, and its log says where");
             Stop::Failed(text).of(method, "10.2")
         }
+        Code::Unavailable => Stop::Failed(format!("{refused}; if it is starting, `--wait 30s` waits for it")),
         _ => Stop::Failed(refused),
     }
 }

@@ -80,7 +80,7 @@ impl Table {
 
     /// Sends as many of 15,000 nodes in one message as the backend accepts, and returns the version. Nothing is awaited.
     pub(crate) async fn send_large(&mut self, suite: &Suite, terms: Terms<'_>) -> Result<u64, Stop> {
-        let mut scene = suite.scene(LARGE);
+        let mut scene = Scene::without_victims(&mut suite.objects(), LARGE);
         loop {
             self.version = 0;
             let message = self.first(terms, &scene);
@@ -212,7 +212,7 @@ impl Table {
 
 /// The verb of the cases about tables, so many nodes, and a table that has them.
 pub(crate) async fn held(suite: &Suite, nodes: usize) -> Result<(Terms<'_>, Scene, Table), Stop> {
-    let (terms, scene) = (table_verb(suite)?, suite.scene(nodes));
+    let (terms, scene) = (table_verb(suite)?, Scene::without_victims(&mut suite.objects(), nodes));
     let table = filled(suite, terms, &scene).await?;
     Ok((terms, scene, table))
 }

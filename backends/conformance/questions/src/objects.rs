@@ -12,10 +12,10 @@ use crate::random::Random;
 /// Keys and values of which labels and annotations are made.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
-    keys: Vec<String>,
-    values: Vec<String>,
+    pub keys: Vec<String>,
+    pub values: Vec<String>,
     /// The values of some keys, which have no others.
-    own: BTreeMap<String, Vec<String>>,
+    pub own: BTreeMap<String, Vec<String>>,
 }
 
 /// Labels and annotations that policies look at often.
@@ -29,6 +29,12 @@ const KEYS: [&str; 6] = [
 ];
 
 const VALUES: [&str; 8] = ["", "a", "amd64", "arm64", "b", "true", "4", "web"];
+
+/// Words that policies look at, too.
+const MORE_KEYS: &str = "disk env gpu karpenter.sh/capacity-type kubernetes.io/os node-role.kubernetes.io/control-plane pool \
+                         rack role team tenant tier topology.kubernetes.io/rack topology.kubernetes.io/region";
+
+const MORE_VALUES: &str = "0 1 2 batch db dev false gpu infra linux none prod r1 rack-1 spot ssd";
 
 impl Vocabulary {
     /// The words of the handshake, of the operator's args and of the command line, and some of Kubernetes. A value of the
@@ -119,6 +125,14 @@ pub struct Objects {
 impl Objects {
     pub fn new(vocabulary: Vocabulary, seed: u64) -> Self {
         Self { vocabulary, random: Random::new(seed), next: 0 }
+    }
+
+    /// The words of which objects are made, and more.
+    pub fn likely(&self) -> Vocabulary {
+        let Vocabulary { mut keys, mut values, own } = self.vocabulary.clone();
+        keys.extend(MORE_KEYS.split(' ').map(str::to_owned));
+        values.extend(MORE_VALUES.split(' ').map(str::to_owned));
+        Vocabulary { keys, values, own }
     }
 
     pub fn nodes(&mut self, count: usize) -> Vec<Node> {

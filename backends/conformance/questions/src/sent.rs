@@ -30,6 +30,7 @@ impl Terms<'_> {
     /// A node.
     pub fn row(self, node: &Node, extent: Extent) -> api::NodeRow {
         let more = extent == Extent::More;
+        let raw = self.has_raw_nodes() || more && self.has_facts();
         let named = self.reads().is_none_or(|reads| {
             let name = i32::from(api::NodePart::Name);
             !self.has_facts() || reads.node.as_ref().is_some_and(|node| node.parts.contains(&name))
@@ -37,7 +38,7 @@ impl Terms<'_> {
         api::NodeRow {
             name: if named || more { node.name.clone() } else { String::new() },
             facts: self.has_facts().then(|| self.node_facts(&node.facts, extent)),
-            raw_json: if self.has_raw_nodes() { node.json().into() } else { bytes::Bytes::new() },
+            raw_json: if raw { node.json().into() } else { bytes::Bytes::new() },
             usage: (self.info.usage || more && self.has_facts()).then(|| node.usage.clone()),
             pod_counts: self.pod_counts(node),
         }
@@ -88,7 +89,7 @@ impl Terms<'_> {
                     || extent == Extent::More && !self.is_pure()
             }
         };
-        let raw = self.handshake.pod_raw && !self.is_pure();
+        let raw = self.handshake.pod_raw && !self.is_pure() || extent == Extent::More;
         api::Pod {
             identity: identified.then(|| pod.identity.clone()),
             facts: Some(match declared {

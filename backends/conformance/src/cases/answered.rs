@@ -1,9 +1,13 @@
 //! The plain question of each verb. If it is not answered, nothing else is worth asking.
 
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
 use crate::{
+    PAUSE,
     case::{self, Case, Stop},
     declared::{ALL_BUT_BIND, Verb},
-    question::Scene,
+    question::{Question, Scene},
     suite::Suite,
 };
 
@@ -24,8 +28,20 @@ async fn answered(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 async fn plain(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let mut objects = suite.objects();
     for nodes in NODES {
-        let scene = Scene::random(&mut objects, nodes);
-        suite.ask(&suite.question(verb, &scene)?).await?;
+        let question = suite.question(verb, &Scene::random(&mut objects, nodes))?;
+        ready(suite, &question).await?;
+        suite.ask(&question).await?;
     }
     Ok(())
+}
+
+/// Waits, as `--wait` says, for a policy that cannot decide yet, because its data comes after its start.
+async fn ready(suite: &Suite, question: &Question) -> Result<(), Stop> {
+    let until = Instant::now() + suite.target.wait;
+    loop {
+        match suite.send(question.verb, question.encode()).await? {
+            Err(status) if status.code() == Code::Unavailable && Instant::now() < until => sleep(PAUSE).await,
+            _ => return Ok(()),
+        }
+    }
 }

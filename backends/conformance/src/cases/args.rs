@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
+use futures_util::future::try_join;
 use tonic::Code;
 
+use super::calls::same_unless_changing;
 use crate::{
-    case::{self, Case, Stop, failed},
+    case::{self, Case, Stop, failed, skipped},
     client::shown,
-    declared::{VERBS, Verb},
-    question::Question,
+    declared::{ALL_BUT_BIND, Declared, VERBS, Verb},
+    question::{Question, Scene},
     suite::{Suite, refused},
 };
 
@@ -25,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         "args.nested" Must ["9.1", "51.1"] "100,000 open brackets are refused" => nested;
         "args.huge" Must ["9.2", "51.1"] "args of 2 MiB are accepted or refused" => huge;
         "args.one-by-one" Must ["9.1", "3.1"] "wrong args do not spoil the right ones" => one_by_one;
+        for ALL_BUT_BIND: "other-args" Must ["9.3", "3.1"] "two configured policies share nothing" => other_args;
         for VERBS: "wrong-args" Must ["9.3"] "a call with wrong args is refused" => wrong_in_a_call;
     }
 }
@@ -100,4 +103,44 @@ async fn wrong_in_a_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     }
     let question = Question::new(terms, &suite.scene(2), &args);
     suite.refused(&question, Code::InvalidArgument, "a call with args `[]`").await
+}
+
+/// What the backend declares for the other args, if there are some.
+pub(super) async fn other(suite: &Suite) -> Result<Option<(Declared, Bytes)>, Stop> {
+    let Some(other) = suite.target.other() else { return Ok(None) };
+    let info = suite.client.info(&other.info_request()).await?;
+    let info = info.map_err(|status| Stop::refused("GetInfo with --other-args", &status))?;
+    Ok(Some((Declared { info }, other.args)))
+}
+
+/// Questions to each of two configured policies: after a handshake with the args of the other one, and both at once.
+async fn other_args(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let terms = suite.terms(verb)?;
+    let (mut objects, mut differ) = (suite.objects(), false);
+    for _ in 0..10 {
+        let scene = Scene::random(&mut objects, 30);
+        suite.handshake().await?;
+        let question = Question::new(terms, &scene, &suite.args);
+        let first = suite.ask(&question).await?;
+        let Some((declared, args)) = other(suite).await? else {
+            return skipped("there are no other args: give valid ones with --other-args JSON");
+        };
+        let Some(terms) = declared.verb(verb) else {
+            return skipped("the verb is not declared with --other-args");
+        };
+        let other = Question::new(terms, &scene, &args);
+        let other_first = suite.ask(&other).await?;
+        differ |= !other_first.agrees_with(&first);
+        let (again, _) = try_join(suite.ask(&question), suite.ask(&other)).await?;
+        same_unless_changing(suite, &question, &first, &again, "after and beside --other-args").await?;
+        suite.handshake().await?;
+        let (_, again) = try_join(suite.ask(&question), suite.ask(&other)).await?;
+        same_unless_changing(suite, &other, &other_first, &again, "--other-args after and beside --args")
+            .await?;
+    }
+    if differ {
+        Ok(())
+    } else {
+        skipped("--other-args give the same answers; name some that decide otherwise")
+    }
 }

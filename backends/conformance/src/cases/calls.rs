@@ -11,8 +11,9 @@ use crate::{
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{ABOUT_NODES, ALL_BUT_BIND, DECIDING, Verb},
-    question::Question,
+    question::{Question, Scene},
     suite::Suite,
+    table::table_verbs,
 };
 
 /// Calls at once.
@@ -24,13 +25,14 @@ const CANCELED: usize = 200;
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
         for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => |suite, verb|
-            about(suite, verb, &[2, 7, 500]).await;
-        for ABOUT_NODES: "one-node" Must ["11.1"] "a request with one node is answered" => one_node;
+            about(suite, verb, &[1, 1, 1, 1, 2, 7, 500]).await;
         for ALL_BUT_BIND: "revision" Must ["7.2"] "result.revision is that of the handshake" => revision;
-        for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "a first call without a handshake is answered" => no_handshake;
+        for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "without a handshake, on another connection, the answer is the same" => no_handshake;
         for ABOUT_NODES: "unknown-form" Must ["12.1"] "nodes in an unknown form are a miss" => unknown_form;
+        for ABOUT_NODES: "miss-evaluated" Must ["11.2"] "a miss has evaluated no nodes" => miss_evaluated;
         for ALL_BUT_BIND: "unknown-fields" Must ["8.4"] "unknown fields change no answer" => unknown_fields;
-        for DECIDING: "response-size" Must ["13.4"] "the response is not too large for the gateway" => response_size;
+        for DECIDING: "response-size" Must ["13.4"] "the response is not too large for the gateway" => |suite, verb|
+            about(suite, verb, &[1, 100]).await;
         for ALL_BUT_BIND: "at-once" Must ["52.1"] "64 calls at once have the answers of single ones" => at_once;
         for ALL_BUT_BIND: "canceled" Must ["17.1"] "200 canceled calls do no harm" => canceled;
         for ALL_BUT_BIND: "no-time" Must ["17.1"] "calls without time left do no harm" => no_time;
@@ -39,21 +41,24 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-/// Every answer is checked as a whole; no more is read of it than the gateway does.
-pub(super) async fn about(suite: &Suite, verb: Verb, counts: &[usize]) -> Result<(), Stop> {
+/// Random questions about so many nodes with their answers. Each is checked as a whole; no more is read of it than the
+/// gateway does.
+pub(super) async fn answered(
+    suite: &Suite,
+    verb: Verb,
+    counts: &[usize],
+) -> Result<Vec<(Question, Answer)>, Stop> {
+    let (mut objects, mut answered) = (suite.objects(), Vec::new());
     for nodes in counts {
-        suite.ask(&suite.random_question(verb, *nodes)?).await?;
+        let question = suite.question(verb, &Scene::random(&mut objects, *nodes))?;
+        let answer = suite.ask(&question).await?;
+        answered.push((question, answer));
     }
-    Ok(())
+    Ok(answered)
 }
 
-async fn one_node(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let mut objects = suite.objects();
-    for _ in 0..20 {
-        let scene = crate::question::Scene::random(&mut objects, 1);
-        suite.ask(&suite.question(verb, &scene)?).await?;
-    }
-    Ok(())
+pub(super) async fn about(suite: &Suite, verb: Verb, counts: &[usize]) -> Result<(), Stop> {
+    answered(suite, verb, counts).await.map(drop)
 }
 
 async fn revision(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -72,11 +77,16 @@ async fn revision(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 }
 
 async fn no_handshake(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    suite.terms(verb)?;
     let client = suite.connect().await?;
-    suite.ask_on(&client, &suite.random_question(verb, 3)?, Extras::default()).await.map(drop)
+    for (question, first) in answered(suite, verb, &[20; 10]).await? {
+        let other = suite.ask_on(&client, &question, Extras::default()).await?;
+        same_unless_changing(suite, &question, &first, &other, "on another connection").await?;
+    }
+    Ok(())
 }
 
-async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+async fn of_unknown_form(suite: &Suite, verb: Verb) -> Result<Response, Stop> {
     let mut question = suite.random_question(verb, 3)?;
     if let Some(nodes) = &mut question.nodes {
         nodes.form = None;
@@ -84,11 +94,27 @@ async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     // The form of a later version: field 15 of Nodes.
     let answered = suite.send(verb, question.encode_with(&[&[0x7a, 3][..], b"new"].concat())).await?;
     let bytes = answered.map_err(|status| Stop::refused("nodes in an unknown form", &status))?;
-    let response = Response::decode(verb, &bytes)?;
+    Response::decode(verb, &bytes)
+}
+
+async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let response = of_unknown_form(suite, verb).await?;
     if response.miss() == Some(api::Miss::FormUnknown) {
         return Ok(());
     }
     failed(format!("nodes in an unknown form: {response:?}; expected `result.miss` MISS_FORM_UNKNOWN"))
+}
+
+async fn miss_evaluated(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut responses = vec![of_unknown_form(suite, verb).await?];
+    if suite.declared.holds_tables() && table_verbs(suite).any(|terms| terms.verb == verb) {
+        let nodes = api::NodeRef { table: suite.table_name(), ids: vec![1, 2, 3], ..api::NodeRef::default() };
+        responses.push(suite.respond(&suite.random_question(verb, 3)?.by_table(nodes)).await?);
+    }
+    let mut misses =
+        responses.iter().filter(|response| response.miss().is_some()).filter_map(Response::result);
+    let wrong = misses.find(|result| result.evaluated != 0);
+    wrong.map_or(Ok(()), |result| failed(format!("{result:?}: expected `evaluated` 0 with a miss")))
 }
 
 /// Fields of all four wire types that no version defines.
@@ -155,16 +181,12 @@ pub(super) async fn unless_changing(
     failed(difference)
 }
 
-pub(super) async fn response_size(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    about(suite, verb, &[1, 100]).await
-}
-
 async fn at_once(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     if suite.terms(verb)?.has_side_effects() {
         return skipped("the verb has side effects");
     }
     let mut objects = suite.objects();
-    let scenes = (0..AT_ONCE).map(|_| crate::question::Scene::random(&mut objects, 5));
+    let scenes = (0..AT_ONCE).map(|_| Scene::random(&mut objects, 5));
     let questions = scenes.map(|scene| suite.question(verb, &scene)).collect::<Result<Vec<_>, _>>()?;
     let mut before = Vec::new();
     for question in &questions {

@@ -2,7 +2,7 @@
 
 use extender_policy_api::limits::{REASON_BYTES, RULE_BYTES};
 
-use super::calls::unless_changing;
+use super::calls::{about, answered, unless_changing};
 use crate::{
     answer::{Answer, Verdict, difference},
     case::{self, Case, Stop, failed, skipped},
@@ -15,8 +15,10 @@ const NODES: usize = 60;
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "filter.positions" Must ["13.1"] "each position is in range and rejected once" => positions;
+        "filter.positions" Must ["13.1"] "each position is in range and rejected once" => |suite|
+            about(suite, Verb::Filter, &[NODES; 5]).await;
         "filter.reasons" Should ["13.2"] "reasons are not empty" => reasons;
+        "filter.one-line" Should ["13.6"] "reasons are one line, without `%`" => one_line;
         "filter.text-lengths" Should ["13.5"] "reasons and names of rules are not cut" => text_lengths;
         "filter.constant-reasons" Should ["13.2"] "reasons stay the same" => constant_reasons;
         "filter.grouped" Should ["13.3"] "one rejection for each reason, not for each node" => grouped;
@@ -26,53 +28,48 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-async fn answers(suite: &Suite) -> Result<Vec<(Question, Answer)>, Stop> {
-    suite.terms(Verb::Filter)?;
-    let mut objects = suite.objects();
-    let mut answers = Vec::new();
-    for _ in 0..5 {
-        let scene = crate::question::Scene::random(&mut objects, NODES);
-        let question = suite.question(Verb::Filter, &scene)?;
-        let answer = suite.ask(&question).await?;
-        answers.push((question, answer));
-    }
-    Ok(answers)
-}
-
-async fn positions(suite: &Suite) -> Result<(), Stop> {
-    // Reading an answer checks them.
-    answers(suite).await.map(drop)
-}
-
-async fn reasons(suite: &Suite) -> Result<(), Stop> {
-    for (_, answer) in answers(suite).await? {
-        let empty = |verdict: &Verdict| matches!(verdict, Verdict::Rejected { reason, .. } if reason.trim().is_empty());
-        if answer.verdicts.iter().any(empty) {
-            return failed(
-                "a node is rejected with an empty reason; the pod's condition then says `rejected`",
-            );
-        }
-    }
-    Ok(())
-}
-
-async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
-    for (_, answer) in answers(suite).await? {
+/// The reason and the rule of each rejection keep a rule.
+async fn rejected(suite: &Suite, mistake: impl Fn(&str, &str) -> Option<String>) -> Result<(), Stop> {
+    for (_, answer) in answered(suite, Verb::Filter, &[NODES; 5]).await? {
         for verdict in &answer.verdicts {
-            let Verdict::Rejected { reason, rule, .. } = verdict else { continue };
-            if reason.len() > REASON_BYTES || rule.len() > RULE_BYTES {
-                let (reason, rule) = (reason.len(), rule.len());
-                return failed(format!(
-                    "a reason has {reason} bytes and its rule {rule}; the gateway reads {REASON_BYTES} and {RULE_BYTES}"
-                ));
+            if let Verdict::Rejected { reason, rule, .. } = verdict
+                && let Some(mistake) = mistake(reason, rule)
+            {
+                return failed(mistake);
             }
         }
     }
     Ok(())
 }
 
+async fn reasons(suite: &Suite) -> Result<(), Stop> {
+    let empty =
+        || "a node is rejected with an empty reason; the pod's condition then says `rejected`".to_owned();
+    rejected(suite, |reason, _| reason.trim().is_empty().then(empty)).await
+}
+
+async fn one_line(suite: &Suite) -> Result<(), Stop> {
+    rejected(suite, |reason, _| {
+        let replaced = reason.find(|char: char| char.is_control() || char == '%')?;
+        Some(format!("the reason {reason:?} has {:?}", reason[replaced..].chars().next()?))
+    })
+    .await
+}
+
+async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
+    rejected(suite, |reason, rule| {
+        let (reason, rule) = (reason.len(), rule.len());
+        (reason > REASON_BYTES || rule > RULE_BYTES).then(|| {
+            format!(
+                "a reason has {reason} bytes and its rule {rule}; the gateway reads {REASON_BYTES} and {RULE_BYTES}"
+            )
+        })
+    })
+    .await
+}
+
 async fn constant_reasons(suite: &Suite) -> Result<(), Stop> {
-    for (question, answer) in answers(suite).await? {
+    for (question, answer) in answered(suite, Verb::Filter, &[NODES; 5]).await? {
         let again = suite.ask(&question).await?;
         for pair in answer.verdicts.iter().zip(&again.verdicts) {
             if let (Verdict::Rejected { reason: first, .. }, Verdict::Rejected { reason: second, .. }) = pair

@@ -1,6 +1,6 @@
 //! What the backend says about itself.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use extender_policy_api::limits::{
     ANNOTATION_PREFIXES, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES, NAME_BYTES, REVISION_BYTES,
@@ -34,6 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         "handshake.requires" Must ["8.1"] "requires names nothing unknown" => requires;
         "handshake.services" Must ["8.3"] "services are few and short" => services;
         "handshake.prefixes" Must ["8.3"] "annotation_prefixes are few and short" => prefixes;
+        "handshake.max-request-bytes" Should ["4.1"] "max_request_bytes is some megabytes" => max_request_bytes;
         "handshake.verbs" Must ["2.1"] "at least one verb is listed" => verbs;
         "handshake.verbs-once" Must ["6.1"] "each verb is listed once" => verbs_once;
         "handshake.views" Must ["6.1", "8.2"] "each verb with nodes has a known view of them" => views;
@@ -91,6 +92,17 @@ async fn prefixes(suite: &Suite) -> Result<(), Stop> {
     let prefixes = &suite.declared.info.annotation_prefixes;
     few("annotation_prefixes", prefixes.len(), ANNOTATION_PREFIXES)?;
     prefixes.iter().try_for_each(|prefix| at_most("`annotation_prefixes`", prefix, KEY_BYTES))
+}
+
+/// From about some megabytes to the largest message of gRPC.
+const REQUESTS: RangeInclusive<u64> = 1 << 20..=u32::MAX as u64;
+
+async fn max_request_bytes(suite: &Suite) -> Result<(), Stop> {
+    let limit = suite.declared.max_request_bytes();
+    if REQUESTS.contains(&limit) {
+        return Ok(());
+    }
+    failed(format!("`max_request_bytes` is {limit}; expected some megabytes, within {REQUESTS:?}"))
 }
 
 async fn verbs(suite: &Suite) -> Result<(), Stop> {

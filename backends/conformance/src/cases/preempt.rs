@@ -6,13 +6,13 @@ use tonic::Code;
 use crate::{
     case::{self, Case, Stop},
     declared::Verb,
-    question::Scene,
     suite::Suite,
 };
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "preempt.kept" Must ["16.1"] "kept candidates and victims are offered ones, each once" => kept;
+        "preempt.kept" Must ["16.1"] "kept candidates and victims are offered ones, each once" => |suite|
+            super::calls::about(suite, Verb::Preempt, &[12; 10]).await;
         "preempt.no-candidates" Must ["10.2"] "a request without candidates is refused" => no_candidates;
         "preempt.candidate-count" Must ["10.2"] "too few or too many candidates are refused" => candidate_count;
         "preempt.no-victims" Must ["10.2"] "a candidate without victims is refused" => no_victims;
@@ -21,16 +21,6 @@ pub(super) fn cases() -> Vec<Case> {
         "preempt.violations" Must ["16.2"] "violations of PodDisruptionBudgets are accepted" => violations;
         "preempt.many" Must ["16.3"] "500 candidates with 3 to 20 victims each" => many;
     }
-}
-
-async fn kept(suite: &Suite) -> Result<(), Stop> {
-    suite.terms(Verb::Preempt)?;
-    let mut objects = suite.objects();
-    for _ in 0..10 {
-        let scene = Scene::random(&mut objects, 12);
-        suite.ask(&suite.question(Verb::Preempt, &scene)?).await?;
-    }
-    Ok(())
 }
 
 async fn no_candidates(suite: &Suite) -> Result<(), Stop> {

@@ -72,8 +72,5 @@ async fn only_decides(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let other = question.clone().called(|call| call.purpose = purpose);
         suite.refused(&other, Code::FailedPrecondition, name).await?;
     }
-    match suite.ask(&question).await {
-        Ok(_) => Ok(()),
-        Err(stop) => Err(stop.after("PURPOSE_DECIDE")),
-    }
+    suite.ask(&question).await.map(drop).map_err(|stop| stop.after("PURPOSE_DECIDE"))
 }

@@ -8,9 +8,7 @@ use tonic::Code;
 
 use crate::{
     case::{self, Case, Stop, failed, skipped},
-    declared::{ALL_BUT_BIND, CACHEABLE, TOLD_TOPOLOGY, Terms, Verb},
-    question::{Question, Scene},
-    sent::Extent,
+    declared::{ALL_BUT_BIND, TOLD_TOPOLOGY, Terms, Verb},
     suite::Suite,
 };
 
@@ -24,8 +22,6 @@ pub(super) fn cases() -> Vec<Case> {
         "reads.counts" Must ["42.1"] "counts are in order, known and few" => counts;
         "reads.ids" Must ["43.1"] "different declarations have different ids" => ids;
         for ALL_BUT_BIND: "reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
-        for ALL_BUT_BIND: "undeclared-data" Must ["40.1"] "what is not declared changes no answer" => undeclared;
-        for CACHEABLE: "pure-identity" Must ["30.1"] "the pod's identity changes no pure answer" => identity;
     }
 }
 
@@ -161,7 +157,10 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
 
 async fn ids(suite: &Suite) -> Result<(), Stop> {
     let mut by_id: BTreeMap<u32, (Verb, api::Reads)> = BTreeMap::new();
-    for (terms, reads) in declared(suite)? {
+    let other = super::args::other(suite).await?;
+    let others = other.iter().flat_map(|(declared, _)| declared.verbs());
+    let others = others.filter_map(|terms| Some((terms, terms.reads()?)));
+    for (terms, reads) in declared(suite)?.into_iter().chain(others) {
         let content = api::Reads { id: 0, ..reads.clone() };
         let (other, first) = by_id.entry(reads.id).or_insert_with(|| (terms.verb, content.clone()));
         if *first != content {
@@ -175,41 +174,4 @@ async fn ids(suite: &Suite) -> Result<(), Stop> {
 async fn other_id(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 2)?.called(|call| call.reads ^= 0x5555_5555);
     suite.refused(&question, Code::FailedPrecondition, "another declaration in `call.reads`").await
-}
-
-async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let terms = suite.terms(verb)?;
-    if terms.reads().is_none() {
-        return skipped("the verb has no `reads`");
-    }
-    let mut objects = suite.objects();
-    for _ in 0..5 {
-        let scene = Scene::random(&mut objects, 30);
-        let question = Question::new(terms, &scene, &suite.args);
-        let first = suite.ask(&question).await?;
-        let more = suite.ask(&Question::with(terms, &scene, &suite.args, Extent::More)).await?;
-        let what = "with data that is not declared";
-        super::calls::same_unless_changing(suite, &question, &first, &more, what).await?;
-    }
-    Ok(())
-}
-
-async fn identity(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let terms = suite.terms(verb)?;
-    if !terms.is_pure() {
-        return skipped("the verb is not declared pure");
-    }
-    let question = Question::new(terms, &suite.scene(30), &suite.args);
-    let first = suite.ask(&question).await?;
-    for name in ["web-1", "web-2"] {
-        let mut named = question.clone();
-        if let Some(pod) = &mut named.pod {
-            let (name, uid) = (name.to_owned(), format!("uid of {name}"));
-            pod.identity = Some(api::PodIdentity { name, uid, claims: Vec::new() });
-        }
-        let named = suite.ask(&named).await?;
-        super::calls::same_unless_changing(suite, &question, &first, &named, "with the pod's identity")
-            .await?;
-    }
-    Ok(())
 }

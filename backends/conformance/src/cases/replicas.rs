@@ -1,7 +1,7 @@
 //! Replicas of a backend, and the same policy in another language: equal revisions, equal answers.
 
+use super::calls::same_unless_changing;
 use crate::{
-    answer::Answer,
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{ALL_BUT_BIND, Declared, Verb},
@@ -42,12 +42,7 @@ async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         // With what the replica declares, which may have another id.
         let there = Question::new(terms, &scene, &suite.args);
         let there = suite.ask_on(&replica, &there, Extras::default()).await?;
-        same(suite, &question, &here, &there).await?;
+        same_unless_changing(suite, &question, &here, &there, "from the replica").await?;
     }
     Ok(())
-}
-
-async fn same(suite: &Suite, question: &Question, here: &Answer, there: &Answer) -> Result<(), Stop> {
-    let difference = here.difference("from the replica", there);
-    super::calls::unless_changing(suite, question, difference, [here, there]).await
 }

@@ -4,7 +4,6 @@ use crate::{
     answer::Verdict,
     case::{self, Case, Stop, failed, skipped},
     declared::Verb,
-    question::Scene,
     suite::Suite,
 };
 
@@ -19,10 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 async fn range(suite: &Suite) -> Result<(), Stop> {
     let bounds = suite.terms(Verb::Score)?.scores();
-    let mut objects = suite.objects();
-    for _ in 0..5 {
-        let scene = Scene::random(&mut objects, 60);
-        let answer = suite.ask(&suite.question(Verb::Score, &scene)?).await?;
+    for (_, answer) in super::calls::answered(suite, Verb::Score, &[60; 5]).await? {
         for verdict in &answer.verdicts {
             if let Verdict::Scored(score) = verdict
                 && !bounds.contains(score)

@@ -7,7 +7,7 @@ use crate::{
     case::{self, Case, Stop, failed, skipped},
     client::shown,
     declared::{ABOUT_NODES, ALL_BUT_BIND, Terms, Verb},
-    question::LARGE,
+    question::{LARGE, Question, Scene},
     suite::Suite,
 };
 
@@ -23,12 +23,20 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn huge(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let mut nodes = if verb == Verb::Preempt { CANDIDATES } else { LARGE };
+    let nodes = if verb == Verb::Preempt { CANDIDATES } else { LARGE };
+    let (_, question) = fitting(suite, verb, nodes)?;
+    suite.ask(&question).await.map(drop)
+}
+
+/// As many of these nodes as a request may have, and the question about them.
+pub(super) fn fitting(suite: &Suite, verb: Verb, mut nodes: usize) -> Result<(Scene, Question), Stop> {
     loop {
-        let question = suite.random_question(verb, nodes)?;
+        let random = if verb == Verb::Preempt { Scene::random } else { Scene::without_victims };
+        let scene = random(&mut suite.objects(), nodes);
+        let question = suite.question(verb, &scene)?;
         let bytes = question.encode().len();
         if u64::try_from(bytes).unwrap_or(u64::MAX) <= suite.declared.max_request_bytes() {
-            return suite.ask(&question).await.map(drop);
+            return Ok((scene, question));
         }
         if nodes == 1 {
             let limit = suite.declared.max_request_bytes();

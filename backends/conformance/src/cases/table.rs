@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         "table.subset" Must ["24.1"] "positions are those of the request" => subset;
         "table.with-rows" Must ["24.2"] "0 stands for the next one of `rows`" => with_rows;
         "table.older" Must ["24.1"] "an earlier `at_least` is answered" => older;
-        "table.unknown" Must ["25.1"] "a table that is not held is a miss" => unknown;
+        "table.unknown" Must ["25.1", "19.2"] "a table that is not held is a miss" => unknown;
         "table.behind" Must ["25.2"] "a version that is not there yet is a miss, at once" => behind;
         "table.unknown-id" Must ["25.2"] "an id that is not there is a miss" => unknown_id;
         "table.zeros" Must ["27.1"] "zeros and rows that differ in number are refused" => zeros;
@@ -172,7 +172,12 @@ async fn unknown(suite: &Suite) -> Result<(), Stop> {
     for terms in table_verbs(suite) {
         let nodes =
             api::NodeRef { table: suite.table_name(), at_least: 1, ids: ids(&scene), rows: Vec::new() };
-        missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table that nobody sent").await?;
+        let miss = api::Miss::TableUnknown;
+        missed(suite, terms, &scene, nodes.clone(), miss, "a table that nobody sent").await?;
+        let other = filled(suite, terms, &scene).await?;
+        let what = "a table that nobody sent, beside one with the same ids";
+        missed(suite, terms, &scene, nodes, miss, what).await?;
+        other.close().await?;
     }
     Ok(())
 }

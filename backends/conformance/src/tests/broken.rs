@@ -8,6 +8,7 @@ mod proxy;
 mod runs;
 mod streams;
 mod subjects;
+mod wrong;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -35,6 +36,7 @@ async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
     let mut options = Options::try_parse_from(arguments).unwrap();
     options.asking.replica = Some(format!("http://{replica}"));
     options.asking.args = subject.args().map(str::to_owned);
+    options.asking.other_args = subject.args().map(|_| r#"{"zone": "b"}"#.to_owned());
     (begin(options.target().unwrap()).await.unwrap(), proxy)
 }
 
@@ -97,6 +99,21 @@ async fn each_case_is_seen_failing() {
         wrong.extend(silent.await.unwrap().err());
     }
     assert!(wrong.is_empty(), "these do not notice a backend that breaks their rule:\n{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backends_that_are_nearly_always_right_are_seen_failing() {
+    let all = cases::all();
+    let mut unnoticed = Vec::new();
+    for (case, by, subject, fault) in wrong::all() {
+        let (suite, _proxy) = suite(subject, fault, 60).await;
+        let case = all.iter().find(|known| known.name() == case).unwrap();
+        match case.run(&suite).await.outcome {
+            Outcome::Failed(_) | Outcome::Warned(_) => {}
+            other => unnoticed.push(format!("{}, wrong by {by:?}: {other:?}", case.name())),
+        }
+    }
+    assert!(unnoticed.is_empty(), "unnoticed:\n{}", unnoticed.join("\n"));
 }
 
 #[tokio::test]

@@ -84,7 +84,12 @@ pub(crate) fn faults() -> Vec<Fault> {
         name: format!("status {word}"),
         script: Script::Status(code),
         verbs: VERBS,
-        kind: if code == 4 { "late" } else { "status" },
+        kind: match code {
+            4 => "late",
+            // Without a reason it is about a size.
+            8 => "oversize",
+            _ => "status",
+        },
         said: format!("{word}: no, percent"),
     }));
     faults.push(Fault {

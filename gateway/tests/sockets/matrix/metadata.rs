@@ -72,6 +72,12 @@ fn statuses() -> Vec<Metadata> {
             Fails("status", "UNKNOWN: grpc-status 42949"),
         ),
         metadata("no message", &[(status, b"14")], Fails("status", "UNAVAILABLE")),
+        metadata("no reason", &[(status, b"8")], Fails("oversize", "RESOURCE_EXHAUSTED")),
+        metadata(
+            "a reason",
+            &[(status, b"8"), ("extender-reason", b"ERROR_REASON_OVERLOADED")],
+            Fails("status", "RESOURCE_EXHAUSTED"),
+        ),
         metadata(
             "escapes",
             &[(status, b"14"), (message, b"n%6f%0Aw%C3%A4y")],

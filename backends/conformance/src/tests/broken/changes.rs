@@ -271,7 +271,7 @@ pub(super) fn answers(
 
 /// Changes misses.
 pub(super) fn misses(
-    change: impl Fn(api::Miss) -> Result<api::Miss, Status> + Send + Sync + 'static,
+    change: impl Fn(&mut api::Result) -> Result<(), Status> + Send + Sync + 'static,
 ) -> Fault {
     after(move |ask, _, answered| {
         let bytes = answered?;
@@ -280,7 +280,7 @@ pub(super) fn misses(
         if result.miss == 0 {
             return Ok(bytes);
         }
-        result.miss = change(result.miss())?.into();
+        change(result)?;
         Ok(answer.encode())
     })
 }

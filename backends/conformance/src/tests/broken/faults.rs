@@ -19,6 +19,7 @@ use super::{
     proxy::{Accepts, Ask, Fault, State, padded, status},
     streams,
     subjects::Subject,
+    wrong,
 };
 
 /// The backend for the case of this name.
@@ -57,6 +58,7 @@ fn handshake(case: &str) -> Fault {
         "revision" => info(|info, _| info.revision = "r".repeat(65)),
         "revision-set" => info(|info, _| info.revision.clear()),
         "api-version" => info(|info, _| "extender.policy.v2".clone_into(&mut info.api_version)),
+        "max-request-bytes" => info(|info, _| info.max_request_bytes = 1 << 19),
         "requires" => info(|info, _| info.requires.push("batches".to_owned())),
         "services" => info(|info, _| info.services = vec!["a.B".to_owned(); 33]),
         "prefixes" => info(|info, _| info.annotation_prefixes = vec!["a/".to_owned(); 65]),
@@ -107,7 +109,7 @@ fn handshake(case: &str) -> Fault {
     }
 }
 
-fn good_args() -> Bytes {
+pub(super) fn good_args() -> Bytes {
     Subject::Reading.args().unwrap().into()
 }
 
@@ -224,10 +226,14 @@ fn call(case: &str) -> Fault {
         "evaluated" | "huge" => {
             answers(|_, sent| sent.nodes.count != 1, |answer| answer.result().evaluated += 1)
         }
-        "one-node" => answers(|_, sent| sent.nodes.count == 1, |answer| answer.result().evaluated = 0),
         "revision" => answers(|_, _| true, |answer| "other".clone_into(&mut answer.result().revision)),
         "no-handshake" => no_handshake(),
         "unknown-form" => misses(|_| Err(status(Code::InvalidArgument))),
+        "miss-evaluated" => misses(|result| {
+            result.evaluated = 3;
+            Ok(())
+        }),
+        "other-args" => wrong::mixed_args(),
         "unknown-fields" => refuses(|ask| has(&ask.message, b"later"), Code::InvalidArgument),
         "response-size" | "many" => after(|ask, _, answered| match answered {
             Ok(bytes) if is_verb(&ask.method) => Ok(padded(&bytes, 1 << 20)),
@@ -252,12 +258,12 @@ fn call(case: &str) -> Fault {
         "traced" | "traceparent" => flips(|ask, _| ask.headers.contains_key("traceparent")),
         "tracestate" => flips(|ask, _| ask.headers.contains_key("tracestate")),
         "metadata" => refuses(|ask| ask.headers.contains_key("authorization"), Code::Unauthenticated),
-        "replicas" | "per-node-order" | "per-node-subset" | "per-node-alone" | "pure-equal-rows" => {
+        "replicas" | "per-node-order" | "per-node-subset" | "per-node-sizes" | "pure-equal-rows" => {
             flips(|_, _| true)
         }
         "pure-again" => flips(|ask, _| ask.number > 10),
-        "pure-call" => flips(|_, sent| sent.call.id.starts_with("another")),
-        "pure-connection" => flips(|ask, _| ask.connection > 0),
+        "pure-call" => flips(|_, sent| sent.call.id != "conformance"),
+        "pure-timeout" => flips(|ask, _| ask.headers.contains_key("grpc-timeout")),
         "pure-identity" => flips(|_, sent| sent.pod.identity.is_some()),
         "undeclared-data" => flips(|_, sent| {
             let of_pod = sent.pod.facts.as_ref().is_some_and(|facts| !facts.labels.is_empty());
@@ -319,7 +325,7 @@ fn no_handshake() -> Fault {
     })
 }
 
-fn rejections(change: impl Fn(&mut api::FilterResponse) + Send + Sync + 'static) -> Fault {
+pub(super) fn rejections(change: impl Fn(&mut api::FilterResponse) + Send + Sync + 'static) -> Fault {
     answers(
         |_, _| true,
         move |answer| {
@@ -335,6 +341,7 @@ fn filter(case: &str) -> Option<Fault> {
         "positions" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.positions.push(1_000));
         }),
+        "one-line" => wrong::ending_in("%"),
         "text-lengths" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.rule = "r".repeat(64));
         }),
@@ -455,14 +462,16 @@ fn table(case: &str) -> (Subject, Fault) {
             |ask| sent(ask).is_some_and(|sent| sent.by_table().is_some_and(|nodes| nodes.at_least == 0)),
             Code::Unavailable,
         ),
-        "unknown" | "other-reads" => misses(|miss| match miss {
+        "unknown" | "other-reads" => misses(|result| match result.miss() {
             api::Miss::TableUnknown => Err(status(Code::NotFound)),
-            miss => Ok(miss),
+            _ => Ok(()),
         }),
         "behind" => wait_for_message(),
-        "unknown-id" | "removed" => misses(|miss| match miss {
-            api::Miss::TableBehind => Ok(api::Miss::TableUnknown),
-            miss => Ok(miss),
+        "unknown-id" | "removed" => misses(|result| {
+            if result.miss() == api::Miss::TableBehind {
+                result.miss = api::Miss::TableUnknown.into();
+            }
+            Ok(())
         }),
         "zeros" | "zeros-unknown" | "count" | "other-view" => tolerates(),
         "other-connection" => before(|ask, state| {

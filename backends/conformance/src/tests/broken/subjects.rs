@@ -115,10 +115,15 @@ impl Policy for Reading {
 
     fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
         let cores = node.allocatable().map_or(0, |allocatable| allocatable.milli_cpu / 1_000);
-        i32::try_from(cores).unwrap_or(1_000).min(1_000) - i32::try_from(node.taints().len()).unwrap_or(10)
+        let score = i32::try_from(cores).unwrap_or(1_000).min(1_000)
+            - i32::try_from(node.taints().len()).unwrap_or(10);
+        if node.label("zone") == Some(&self.zone) { score / 2 } else { score }
     }
 
     fn preempt(&self, _: &Pod<'_>, candidate: &Candidate<'_>) -> Eviction {
+        if candidate.node().label("zone") == Some(&self.zone) {
+            return Eviction::Spare;
+        }
         let known = (0..)
             .zip(candidate.victims())
             .filter(|(_, victim)| victim.pod().is_some_and(|pod| pod.priority() < 0));
@@ -130,8 +135,8 @@ impl Policy for Reading {
 
     fn before_filter(&self, pod: &Pod<'_>) -> PodChange {
         match pod.label("app") {
-            Some(_) => PodChange::none().remove_label("app"),
-            None => PodChange::none(),
+            Some(app) if app != self.zone => PodChange::none().remove_label("app"),
+            _ => PodChange::none(),
         }
     }
 

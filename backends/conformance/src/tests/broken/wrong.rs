@@ -1,0 +1,148 @@
+//! Backends that are right nearly always: what they do wrong depends on sizes, times, names or data that few questions have.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+
+use super::{
+    changes::{Sent, before, called, flips, info, is_verb, sent},
+    faults::{good_args, rejections},
+    proxy::Fault,
+    subjects::Subject::{self, Filters, Reading},
+};
+
+/// The case that notices, what the wrong answers depend on, and the backend.
+pub(super) type Wrong = (&'static str, &'static str, Subject, Fault);
+
+pub(super) fn all() -> Vec<Wrong> {
+    [sizes(), times(), calls(), undeclared(), handshakes(), reasons()].into_iter().flatten().collect()
+}
+
+/// Answers differ where this holds.
+fn differs(
+    case: &'static str,
+    by: &'static str,
+    when: impl Fn(&Sent) -> bool + Send + Sync + 'static,
+) -> Wrong {
+    (case, by, Reading, flips(move |_, sent| when(sent)))
+}
+
+fn sizes() -> Vec<Wrong> {
+    let many = |sent: &Sent| sent.nodes.count > 5_000;
+    vec![
+        differs("filter.per-node-sizes", "more than 5,000 nodes", many),
+        differs("score.per-node-sizes", "certain numbers", |sent| sent.nodes.count % 7 == 3),
+        differs("table.huge", "many nodes of a table", move |sent| sent.by_table().is_some() && many(sent)),
+    ]
+}
+
+fn times() -> Vec<Wrong> {
+    let (first, asked, mixed) = (Mutex::new(None), AtomicUsize::new(0), AtomicUsize::new(0));
+    let clock = move |_: &Sent| {
+        let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(Instant::now).elapsed() > Duration::from_millis(100)
+    };
+    let before = |counter: &AtomicUsize, sent: &Sent| {
+        counter.fetch_add(usize::try_from(sent.nodes.count).unwrap(), Ordering::SeqCst)
+    };
+    // As good as random: one large question among some.
+    let rarely = move |sent: &Sent| before(&mixed, sent) % 7_000 < 1_000 && sent.nodes.count == 1_000;
+    vec![
+        differs("filter.pure-again", "a clock", clock),
+        differs("filter.pure-again", "a counter", move |sent| before(&asked, sent) > 10_000),
+        differs("filter.pure-again", "chance", rarely),
+    ]
+}
+
+fn calls() -> Vec<Wrong> {
+    let any_table = before(|ask, state| {
+        let tables = state.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table));
+        let open = named.filter(|named| !tables.contains_key(named)).and_then(|_| tables.keys().next());
+        let Some(open) = open else { return Ok(ask.message.clone()) };
+        let mut request = api::FilterRequest::decode(ask.message.clone()).unwrap();
+        if let Some(api::nodes::Form::Table(nodes)) = &mut request.nodes.as_mut().unwrap().form {
+            nodes.table = *open;
+        }
+        Ok(request.encode_to_vec().into())
+    });
+    let other = |name: &str| name.len() == 11 && name != "conformance";
+    vec![
+        differs("filter.pure-call", "the length of a name", |sent| sent.call.backend.len() > 40),
+        differs("filter.pure-call", "a name", move |sent| other(&sent.call.backend)),
+        ("filter.no-handshake", "the connection", Reading, flips(|ask, _| ask.connection > 0)),
+        ("table.unknown", "any table", Reading, any_table),
+    ]
+}
+
+fn undeclared() -> Vec<Wrong> {
+    const CASE: &str = "filter.undeclared-data";
+    let rack = |facts: &api::NodeFacts| facts.labels.get("rack").is_some_and(|rack| rack == "r1");
+    let facts = |sent: &Sent| sent.pod.facts.clone().unwrap_or_default();
+    let usage = |sent: &Sent| sent.rows().iter().any(|row| row.usage.is_some());
+    let raw_rows = |sent: &Sent| sent.rows().iter().any(|row| !row.raw_json.is_empty());
+    let raw_pod = |sent: &Sent| !sent.pod.raw_json.is_empty();
+    let mut all = vec![
+        differs(CASE, "rack=r1", move |sent| sent.facts().any(rack)),
+        differs(CASE, "a namespace", move |sent| facts(sent).namespace.starts_with("kube-")),
+        differs(CASE, "a claim", move |sent| facts(sent).volumes.iter().any(|of| of.claim == "claim")),
+        differs("filter.pure-identity", "the pod's claims", |sent| {
+            sent.pod.identity.as_ref().is_some_and(|of| !of.claims.is_empty())
+        }),
+    ];
+    for subject in [Reading, Filters] {
+        let usage = (CASE, "usage", subject, flips(move |_, sent| usage(sent)));
+        let raw_rows = (CASE, "JSON of nodes", subject, flips(move |_, sent| raw_rows(sent)));
+        all.extend([
+            usage,
+            raw_rows,
+            (CASE, "JSON of the pod", subject, flips(move |_, sent| raw_pod(sent))),
+        ]);
+    }
+    all
+}
+
+fn handshakes() -> Vec<Wrong> {
+    let limit = |bytes| info(move |info, _| info.max_request_bytes = bytes);
+    let one_id = info(|info, ask| {
+        if api::GetInfoRequest::decode(ask.message.clone()).unwrap().args != good_args() {
+            let pod = info.verbs[0].reads.as_mut().and_then(|reads| reads.pod.as_mut()).unwrap();
+            pod.parts.push(api::PodPart::Owner.into());
+        }
+    });
+    vec![
+        ("handshake.max-request-bytes", "1,000 bytes", Reading, limit(1_000)),
+        ("handshake.max-request-bytes", "any number of bytes", Reading, limit(u64::MAX)),
+        ("reads.ids", "the args", Reading, one_id),
+    ]
+}
+
+fn reasons() -> Vec<Wrong> {
+    ["\r", "\n", "\0", "%"].map(|text| ("filter.one-line", text, Reading, ending_in(text))).into()
+}
+
+/// Each reason ends in this text.
+pub(super) fn ending_in(text: &'static str) -> Fault {
+    rejections(move |response| response.rejections.iter_mut().for_each(|of| of.reason.push_str(text)))
+}
+
+/// All calls are answered by the args of the latest handshake.
+pub(super) fn mixed_args() -> Fault {
+    let latest = Mutex::new(Bytes::new());
+    before(move |ask, _| {
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if ask.method == "GetInfo" {
+            *latest = api::GetInfoRequest::decode(ask.message.clone()).unwrap().args;
+        }
+        let is_verb = is_verb(&ask.method);
+        Ok(if is_verb { called(ask, |call| call.args.clone_from(&latest)) } else { ask.message.clone() })
+    })
+}
