@@ -12,7 +12,8 @@ use extender_policy_api::v1alpha1::{
 };
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
-    NotReady, Options, Pod, Policy, Scale, ServeError, Telemetry, Unanswered, Verb, Verdict, View, trace,
+    NotReady, Options, Pod, PodChange, Policy, Scale, ServeError, Telemetry, Unanswered, Verb, Verdict, View,
+    trace,
 };
 use tokio::sync::Semaphore;
 use tonic::{Request, transport::Channel};
@@ -213,6 +214,14 @@ impl Policy for Hooked {
 
     fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
         if node.name() == "node-1" { NodeChange::none().set_label("seen", "") } else { NodeChange::none() }
+    }
+
+    fn before_filter(&self, _: &Pod<'_>) -> PodChange {
+        PodChange::none()
+    }
+
+    fn before_score(&self, _: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        (PodChange::none(), nodes.iter().map(|_| NodeChange::none()).collect())
     }
 }
 
