@@ -207,6 +207,7 @@ impl Policy for Hooked {
     fn info(&self) -> Info {
         let nodes = || Hook::changing([Change::NodeLabels]).view(View::Name);
         Info::new("hooked", "1")
+            .revision("1")
             .before_filter(Hook::changing([Change::PodLabels]))
             .before_filter_nodes(nodes())
             .before_score(nodes())
