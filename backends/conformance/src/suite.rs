@@ -334,7 +334,6 @@ pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
                 format!("{refused}; by 49 that is an error of the policy's own code, and its log says where");
             Stop::Failed(text).of(method, "10.2")
         }
-        Code::Unavailable => Stop::Failed(format!("{refused}; if it is starting, `--wait 30s` waits for it")),
         _ => Stop::Failed(refused),
     }
 }

@@ -74,7 +74,22 @@ async fn backends_that_keep_the_rules_pass_and_together_skip_nothing() {
     assert!(skipped.is_empty(), "no backend passes {skipped:?}");
 }
 
+/// How often a backend is asked that is not noticed: where calls have to overlap, or one is compared with another, a busy machine
+/// may hide its fault.
+const TRIES: usize = 5;
+
 async fn seen_failing(case: &Case) -> Result<(), String> {
+    let mut noticed = Ok(());
+    for _ in 0..TRIES {
+        noticed = seen_failing_at_once(case).await;
+        if noticed.is_ok() {
+            break;
+        }
+    }
+    noticed
+}
+
+async fn seen_failing_at_once(case: &Case) -> Result<(), String> {
     let (subject, fault) = fault(case.name());
     // Cases that wait for a backend to forget would wait that long.
     let seconds = if fault.forgets_late() { 1 } else { 60 };
