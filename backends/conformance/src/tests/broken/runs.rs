@@ -75,7 +75,7 @@ async fn one_mistake_is_one_failure_with_its_sentence() {
         (
             // No plain question meets this one, and several cases do.
             fails(|sent| sent.nodes.count == 1),
-            "filter.one-node: Filter about 1 node was refused: INTERNAL: ",
+            "filter.evaluated: Filter about 1 node was refused: INTERNAL: ",
             "its log says where",
             "10.2",
         ),
