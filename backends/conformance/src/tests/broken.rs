@@ -74,16 +74,16 @@ async fn backends_that_keep_the_rules_pass_and_together_skip_nothing() {
     assert!(skipped.is_empty(), "no backend passes {skipped:?}");
 }
 
-/// Not seen failing here: its broken backend begins to block only after the suite's first call is answered.
-const OVERTAKEN: &str = "table.meanwhile";
+/// Judged by times, which a busy machine may hide: such a case rather passes.
+const TIMED: [&str; 4] = ["time", "dead-calls", "meanwhile", "behind"];
 
-/// How often a backend is asked that is not noticed: where calls have to overlap, or one is compared with another, a busy machine
-/// may hide its fault.
+/// How often a backend is asked that such a case does not notice.
 const TRIES: usize = 5;
 
 async fn seen_failing(case: &Case) -> Result<(), String> {
+    let is_timed = TIMED.iter().any(|name| case.name().ends_with(&format!(".{name}")));
     let mut noticed = Ok(());
-    for _ in 0..TRIES {
+    for _ in 0..if is_timed { TRIES } else { 1 } {
         noticed = seen_failing_at_once(case).await;
         if noticed.is_ok() {
             break;
@@ -110,7 +110,7 @@ async fn each_case_is_seen_failing() {
     let silent =
         silent.map(|case| tokio::spawn(async move { seen_failing(&case).await })).collect::<Vec<_>>();
     let mut wrong = Vec::new();
-    for case in cases::all().iter().filter(|case| ![SILENT, OVERTAKEN].contains(&case.name())) {
+    for case in cases::all().iter().filter(|case| case.name() != SILENT) {
         wrong.extend(seen_failing(case).await.err());
     }
     for silent in silent {

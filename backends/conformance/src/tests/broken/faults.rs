@@ -239,7 +239,11 @@ fn call(case: &str) -> Fault {
             Ok(bytes) if is_verb(&ask.method) => Ok(padded(&bytes, 1 << 20)),
             answered => answered,
         }),
-        "at-once" => flips(|ask, _| ask.at_once > 1),
+        // Each takes so long that those which are asked at once overlap.
+        "at-once" => Fault {
+            pause: pauses(|_, _| Some(Duration::from_millis(20))).pause,
+            ..flips(|ask, _| ask.at_once > 1)
+        },
         "canceled" => Fault { spoiled_by_cancel: true, ..Fault::none() },
         "no-time" => spoils(|ask, _| ask.headers.contains_key("grpc-timeout")),
         "empty-facts" => {

@@ -152,6 +152,8 @@ impl Stream {
     }
 
     async fn table(&mut self, bytes: Bytes) -> Result<Bytes, Status> {
+        // A message takes long to decode, and no call is answered meanwhile either.
+        self.shared.state.busy.store(self.fault == StreamFault::Blocks, Ordering::SeqCst);
         let Ok(mut message) = api::SyncNodesRequest::decode(bytes.clone()) else {
             return if self.fault == StreamFault::Tolerates {
                 Ok(acknowledged(1))
@@ -215,7 +217,6 @@ impl Stream {
     }
 
     async fn blocked(&mut self, bytes: Bytes) -> Result<Bytes, Status> {
-        self.shared.state.busy.store(true, Ordering::SeqCst);
         let applied = self.one(bytes).await;
         drop(tokio::time::timeout(Duration::from_secs(10), self.shared.state.called.notified()).await);
         // Much longer than the calls that could come meanwhile, also beside the other tests.
