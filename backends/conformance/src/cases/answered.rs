@@ -1,5 +1,7 @@
 //! The plain question of each verb. If it is not answered, nothing else is worth asking.
 
+use std::error::Error as _;
+
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
@@ -7,7 +9,7 @@ use crate::{
     PAUSE,
     case::{self, Case, Stop},
     declared::{ALL_BUT_BIND, Verb},
-    question::{Question, Scene},
+    question::Scene,
     suite::Suite,
 };
 
@@ -26,22 +28,27 @@ async fn answered(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 }
 
 async fn plain(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    ready(suite, verb).await?;
     let mut objects = suite.objects();
     for nodes in NODES {
-        let question = suite.question(verb, &Scene::random(&mut objects, nodes))?;
-        ready(suite, &question).await?;
-        suite.ask(&question).await?;
+        let scene = Scene::random(&mut objects, nodes);
+        suite.ask(&suite.question(verb, &scene)?).await?;
     }
     Ok(())
 }
 
 /// Waits, as `--wait` says, for a policy that cannot decide yet, because its data comes after its start.
-async fn ready(suite: &Suite, question: &Question) -> Result<(), Stop> {
+async fn ready(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let until = Instant::now() + suite.target.wait;
-    loop {
-        match suite.send(question.verb, question.encode()).await? {
-            Err(status) if status.code() == Code::Unavailable && Instant::now() < until => sleep(PAUSE).await,
-            _ => return Ok(()),
+    let question = suite.random_question(verb, 1)?;
+    while Instant::now() < until {
+        match suite.send(verb, question.encode()).await? {
+            // Without a source it is the policy's own.
+            Err(status) if status.code() == Code::Unavailable && status.source().is_none() => {
+                sleep(PAUSE).await
+            }
+            _ => break,
         }
     }
+    Ok(())
 }

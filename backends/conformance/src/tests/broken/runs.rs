@@ -142,6 +142,18 @@ async fn a_backend_that_is_starting_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_policy_that_cannot_decide_yet_is_waited_for() {
+    let plain = cases::plain();
+    let plain = plain.iter().find(|case| case.name() == "filter.answered").unwrap();
+    for (wait, works) in [(0, false), (60, true)] {
+        let starts = refuses(|ask| ask.method == "Filter" && ask.number < 3, Code::Unavailable);
+        let (mut suite, _proxy) = suite(Subject::Filters, starts, 60).await;
+        suite.target.wait = Duration::from_secs(wait);
+        assert_eq!(plain.run(&suite).await.outcome == Outcome::Passed, works, "{wait} s");
+    }
+}
+
+#[tokio::test]
 async fn a_report_has_versions_results_and_times_and_names_what_was_not_bound() {
     let (mut suite, _proxy) = suite(Subject::Reading, Fault::none(), 60).await;
     suite.bindable = None;
