@@ -105,7 +105,7 @@ impl StartError {
         Self::Handshake { url, why: shown(status), remedy: remedy(status), code: status.code() }
     }
 
-    /// Whether it may pass: nobody listens yet, or the policy's data is not there.
+    /// Whether it may pass: the backend does not listen yet, or has no data.
     fn is_starting(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Handshake { code: Code::Unavailable, .. })
     }

@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
         let target = &self.suite.target;
         let fatal = target.trail.change(|steps| steps.lost.take().or_else(|| steps.last.take()));
         let last = fatal.map_or_else(String::new, |sent| format!("; the last request was {sent}"));
-        let text = format!("the backend has ended: nothing listens at {} any more{last}", target.url);
+        let text = format!("the backend has ended: connections to {} are refused{last}", target.url);
         Stop::Failed(text).of("", "52.1")
     }
 }

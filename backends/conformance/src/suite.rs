@@ -146,7 +146,7 @@ impl Suite {
         self.timings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the backend's process has ended: nothing listens there any more.
+    /// Whether the backend's process has ended: connections are refused.
     pub(crate) async fn has_ended(&self) -> bool {
         let connected = self.target.silent().await;
         connected.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::Stop;
 
-/// The fewest calls of which a time is said, and the time in which further ones are made.
+/// The least number of calls for a figure, and the time in which further ones are made.
 const LEAST: usize = 3;
 const BUDGET: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(1) };
 

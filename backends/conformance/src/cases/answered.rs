@@ -45,7 +45,7 @@ async fn ready(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         match suite.send(verb, question.encode()).await? {
             // Without a source it is the policy's own.
             Err(status) if status.code() == Code::Unavailable && status.source().is_none() => {
-                sleep(PAUSE).await
+                sleep(PAUSE).await;
             }
             _ => break,
         }

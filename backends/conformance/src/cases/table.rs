@@ -173,9 +173,9 @@ async fn unknown(suite: &Suite) -> Result<(), Stop> {
         let nodes =
             api::NodeRef { table: suite.table_name(), at_least: 1, ids: ids(&scene), rows: Vec::new() };
         let miss = api::Miss::TableUnknown;
-        missed(suite, terms, &scene, nodes.clone(), miss, "a table that nobody sent").await?;
+        missed(suite, terms, &scene, nodes.clone(), miss, "a table that was never sent").await?;
         let other = filled(suite, terms, &scene).await?;
-        let what = "a table that nobody sent, beside one with the same ids";
+        let what = "a table that was never sent, beside one with the same ids";
         missed(suite, terms, &scene, nodes, miss, what).await?;
         other.close().await?;
     }

@@ -239,11 +239,7 @@ fn call(case: &str) -> Fault {
             Ok(bytes) if is_verb(&ask.method) => Ok(padded(&bytes, 1 << 20)),
             answered => answered,
         }),
-        // Each takes so long that those which are asked at once overlap.
-        "at-once" => Fault {
-            pause: pauses(|_, _| Some(Duration::from_millis(20))).pause,
-            ..flips(|ask, _| ask.at_once > 1)
-        },
+        "at-once" => flips_beside_others(),
         "canceled" => Fault { spoiled_by_cancel: true, ..Fault::none() },
         "no-time" => spoils(|ask, _| ask.headers.contains_key("grpc-timeout")),
         "empty-facts" => {
@@ -518,6 +514,12 @@ fn doubled(ask: &Ask, state: &State) -> Bytes {
     let Sent { call, pod, nodes, .. } = sent;
     let (call, pod, nodes) = (Some(call), Some(pod), Some(nodes));
     api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec().into()
+}
+
+/// Each call takes so long that those that are asked at once overlap.
+fn flips_beside_others() -> Fault {
+    let pause = pauses(|_, _| Some(Duration::from_millis(20))).pause;
+    Fault { pause, ..flips(|ask, _| ask.at_once > 1) }
 }
 
 /// Calls wait while a message is applied.

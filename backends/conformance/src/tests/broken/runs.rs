@@ -97,7 +97,7 @@ async fn a_process_that_ends_is_one_failure_with_the_last_request() {
     let (findings, over) = run(&suite, None).await;
     let wrong = not_passed(&findings);
     let begins = format!(
-        "filter.evaluated: the backend has ended: nothing listens at http://{} any more; the last request was Filter \
+        "filter.evaluated: the backend has ended: connections to http://{} are refused; the last request was Filter \
          about 7 nodes with ",
         proxy.address()
     );

@@ -1,4 +1,4 @@
-//! Backends that are right nearly always: what they do wrong depends on sizes, times, names or data that few questions have.
+//! Backends that break a rule rarely: it depends on sizes, times, names or data that few questions have.
 
 use std::{
     sync::{
