@@ -327,7 +327,7 @@ unit: rust
 
 # The SDK once more without its features, which the ready-made policies turn on.
 rust-tests: rust
-	$(LINTED) --workspace
+	$(LINTED) --workspace --no-fail-fast
 	$(LINTED) -p extender-policy-sdk --lib --test all
 
 go-checks: go
