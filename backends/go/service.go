@@ -108,6 +108,7 @@ func unary[Q any, PQ interface {
 		err = statusOfCall(err)
 		span.End(status.Code(err), status.Convert(err).Message())
 		if err != nil {
+			_ = grpc.SetTrailer(ctx, trailerOf(err))
 			return nil, err
 		}
 		return response, nil
