@@ -129,6 +129,7 @@ class Backend:
                 StatusCode.FAILED_PRECONDITION,
                 f"call.reads is {call.reads}, and this policy now declares reads with the id {declared}; "
                 "repeat the handshake",
+                reason="OTHER_READS",
             )
         return known, known.declaration.terms[verb]
 
