@@ -460,6 +460,31 @@ def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
         assert client.filter(request).result.revision == "room"
 
 
+def test_a_policy_that_is_replaced_while_it_names_a_newer_one_stays_replaced(serve: Serve) -> None:
+    class Renewed(Racks):
+        def current(self) -> Policy:
+            backend.replace(Racks(revision="by hand"))
+            return Racks(revision="by itself")
+
+    backend = Replaceable(Renewed())
+    assert serve(backend).get_info().revision == "by hand"
+
+
+def test_a_policy_that_cannot_name_a_newer_one_yet_is_served(serve: Serve) -> None:
+    class Late(Racks):
+        is_late = True
+
+        def current(self) -> Policy:
+            if self.is_late:
+                raise NotReady("no rules yet")
+            return self
+
+    client = serve(Late())
+    assert failing(client.get_info) == (StatusCode.UNAVAILABLE, "no rules yet")
+    Late.is_late = False
+    assert client.get_info().revision == "1"
+
+
 @dataclass(frozen=True)
 class Drain:
     key: str

@@ -112,8 +112,10 @@ class FailureLog:
     def add(self, method: str, error: CallError) -> None:
         """A call failed with INTERNAL. What its method, exception and place have in common is a kind."""
         cause = error.__cause__
-        last = traceback.extract_tb(None if cause is None else cause.__traceback__)[-1:]
-        kind = (method, type(cause).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in last))
+        # A wrong answer has no cause: what found it is its place.
+        raised = cause or error
+        last = traceback.extract_tb(raised.__traceback__)[-1:]
+        kind = (method, type(raised).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in last))
         now = self._clock()
         with self._lock:
             if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:
