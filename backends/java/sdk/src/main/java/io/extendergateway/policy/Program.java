@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 
 /**
  * The revision of a policy that sets none: replicas of one build have the same one, and an edited
- * policy has another one also if nobody has changed the version.
+ * policy has another one, also with the same version.
  */
 final class Program {
   private static final int REVISION_BYTES = 64;

@@ -21,7 +21,7 @@ final class Mistakes {
   private static final Pattern NUMBER =
       Pattern.compile("(?<![\\p{L}\\p{N}_./:-])\\p{N}+([.,]\\p{N}+)*");
 
-  private static final Pattern CONTROL = Pattern.compile("\\p{Cntrl}");
+  private static final Pattern CONTROL = Pattern.compile("\\p{Cc}");
 
   private static final Map<Verb, String> NAMES =
       Map.of(

@@ -94,9 +94,29 @@ class MistakesTest {
                 Testing.beforeFilterNodes(
                     rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
         forbidden(
-            "the policy failed: usage of the node is read and not declared; declare it with Verb.usage",
+            "filter failed: usage of the node is read and not declared; declare it with Verb.usage",
             () -> filtered(used)));
     assertEquals(List.of(), filtered(Testing.everything(used)));
     assertEquals(2, filtered(rejecting(node -> "rack-" + number.apply(node))).size());
+  }
+
+  /** Rejects by the pod's name. */
+  private record Named(Verb verb) implements Policy {
+    @Override
+    public Info info() {
+      return Info.of("p", "1").filters(verb);
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return pod.name().map(Verdict::reject).orElse(Verdict.accept());
+    }
+  }
+
+  @Test
+  void aPureVerbIsSentNoNameOfThePod() {
+    TestPod named = POD.identity("web", "u");
+    assertEquals(2, Testing.filter(new Named(Verb.perNode()), named, NODES).size());
+    assertEquals(0, Testing.filter(new Named(Verb.perNode().pure()), named, NODES).size());
   }
 }
