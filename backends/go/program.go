@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// programRevision is the revision of a policy that sets none: that of another build differs, also if nobody has changed the
+// programRevision is the revision of a policy that sets none: another build has another one, also with the same
 // version. Replicas of one build have the same one. It is the version alone if the program cannot be read.
 func programRevision(version string) string {
 	digest := programDigest()

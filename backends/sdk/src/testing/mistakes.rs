@@ -166,7 +166,7 @@ mod tests {
             ),
             (
                 filtered(used),
-                "the policy failed: usage of the node is read and not declared; declare it with Verb::usage",
+                "filter failed: usage of the node is read and not declared; declare it with Verb::usage",
             ),
             (
                 text(before_filter_nodes(rejecting(used), &pod, &nodes).err()),
@@ -174,7 +174,7 @@ mod tests {
             ),
             (
                 text(bind(rejecting(used), &pod, "a").await.err()),
-                "the policy failed: it declares Info::binds and has no method for it; write bind, or remove the declaration",
+                "bind failed: it declares Info::binds and has no method for it; write bind, or remove the declaration",
             ),
         ];
         let is_wrong = |(error, expected): &&(String, &str)| {
@@ -183,5 +183,25 @@ mod tests {
         let wrong: Vec<_> = asked.iter().filter(is_wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert_eq!(filter(everything(rejecting(used)), &pod, &nodes), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_pure_verb_is_sent_no_name_of_the_pod() {
+        struct Named(Verb);
+
+        impl Policy for Named {
+            fn info(&self) -> Info {
+                Info::new("p", "1").filters(self.0.clone())
+            }
+
+            fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
+                pod.name().map_or(Verdict::Accept, |name| Verdict::reject(name.to_owned()))
+            }
+        }
+
+        let pod = TestPod::new("shop").identity("web", "u");
+        for (verb, rejected) in [(Verb::per_node(), 1), (Verb::per_node().pure(), 0)] {
+            assert_eq!(filter(Named(verb), &pod, &[TestNode::new("a")]).unwrap().len(), rejected);
+        }
     }
 }

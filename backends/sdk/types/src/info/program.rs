@@ -1,5 +1,5 @@
-//! The revision of a policy that sets none: that of another build differs, also if nobody has changed the version. Replicas of
-//! one build have the same one.
+//! The revision of a policy that sets none: another build has another one, also with the same version. Replicas of one build
+//! have the same one.
 
 use std::{
     env,
