@@ -16,11 +16,16 @@ func programRevision(version string) string {
 }
 
 var programDigest = sync.OnceValue(func() string {
-	digest := sha256.New()
 	path, err := os.Executable()
 	if err != nil {
 		return ""
 	}
+	return digestOf(path)
+})
+
+// digestOf is empty if the file cannot be read.
+func digestOf(path string) string {
+	digest := sha256.New()
 	program, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -30,4 +35,4 @@ var programDigest = sync.OnceValue(func() string {
 		return ""
 	}
 	return fmt.Sprintf("+%x", digest.Sum(nil)[:6])
-})
+}
