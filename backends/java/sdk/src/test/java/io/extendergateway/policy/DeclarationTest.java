@@ -8,11 +8,18 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.NodeView;
+import java.io.IOException;
+import java.net.URL;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Mistakes of declarations, and their canonical form. */
 class DeclarationTest {
@@ -57,6 +64,20 @@ class DeclarationTest {
       assertTrue(plus == 5 || plus == 51, revision);
       assertEquals(version.substring(0, plus) + "+", revision.substring(0, plus + 1));
     }
+  }
+
+  @Test
+  void theDigestIsThatOfTheProgram(@TempDir Path folder) throws IOException {
+    Path rules = Files.createDirectory(folder.resolve("policy")).resolve("Rules.class");
+    Set<String> digests = new HashSet<>();
+    for (String content : List.of("a", "b", "a")) {
+      Files.writeString(rules, content);
+      digests.add(Program.digest(folder.toUri().toURL()));
+    }
+    assertEquals(2, digests.size());
+    assertEquals("", Program.digest(folder.resolve("none.jar").toUri().toURL()));
+    // As of a jar in a jar.
+    assertEquals("", Program.digest(new URL("jar:file:/app.jar!/BOOT-INF/lib/policy.jar")));
   }
 
   @Test
