@@ -138,28 +138,28 @@ func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *term
 // does not read is left out.
 func checkSamePod(request *v1alpha1.BindRequest) error {
 	pod := request.GetPod()
-	for _, field := range []struct{ name, told, meant string }{
+	for _, field := range []struct{ name, told, made string }{
 		{"facts.namespace", pod.GetFacts().GetNamespace(), request.GetNamespace()},
 		{"identity.name", pod.GetIdentity().GetName(), request.GetName()},
 		{"identity.uid", pod.GetIdentity().GetUid(), request.GetUid()},
 	} {
-		if field.told != "" && field.told != field.meant {
+		if field.told != "" && field.told != field.made {
 			return malformed("pod.%s is that of another pod than the one to bind", field.name)
 		}
 	}
 	return nil
 }
 
-// bindFailed is the policy's error; its caller may have given up meanwhile. The text of one that is not meant for people may
-// hold anything.
+// bindFailed is the policy's error; its caller may have given up meanwhile. The text of an error that this package did not make
+// may hold anything: it is for the log alone.
 func (s *Service) bindFailed(ctx context.Context, err error) error {
-	var meant *callError
+	var made *callError
 	switch {
 	case ctx.Err() != nil:
 		return refused(codeOf(ctx.Err()), "bind was not answered in time")
-	case errors.As(err, &meant) && meant.code == codes.Aborted:
+	case errors.As(err, &made) && made.code == codes.Aborted:
 		return err
-	case errors.As(err, &meant):
+	case errors.As(err, &made):
 		return refused(codes.Unavailable, "%v", err)
 	default:
 		s.log.logger.Error("the policy failed to bind; the gateway looks whether the pod is bound", "error", err)

@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"unicode/utf8"
 
-	"google.golang.org/grpc/codes"
-
 	"extender-gateway.io/policy/internal/jsonargs"
 	"extender-gateway.io/policy/internal/limits"
 )
@@ -18,18 +16,18 @@ import (
 // normalized are args as they are compared and parsed: an object, or empty, which means the same as `{}`.
 func normalized(args []byte) ([]byte, error) {
 	if len(args) > limits.ArgsBytes {
-		return nil, malformed(
+		return nil, wrongArgs(
 			"args has %d bytes; at most %d are allowed, put longer lists into a file of the policy", len(args), limits.ArgsBytes)
 	}
 	if !utf8.Valid(args) {
-		return nil, malformed("args is not UTF-8")
+		return nil, wrongArgs("args is not UTF-8")
 	}
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 {
 		return nil, nil
 	}
 	if args[0] != '{' {
-		return nil, malformed("args is not a JSON object; write `args: {name: value}`")
+		return nil, wrongArgs("args is not a JSON object; write `args: {name: value}`")
 	}
 	if args[len(args)-1] == '}' && len(bytes.TrimSpace(args[1:len(args)-1])) == 0 {
 		return nil, nil
@@ -41,7 +39,7 @@ func normalized(args []byte) ([]byte, error) {
 func refuseAny(args []byte) error {
 	args, err := normalized(args)
 	if err == nil && len(args) > 0 {
-		err = malformed("this policy takes no args; remove `args` from its entry in the configuration")
+		err = wrongArgs("this policy takes no args; remove `args` from its entry in the configuration")
 	}
 	return err
 }
@@ -54,15 +52,15 @@ func parsed[A any](args []byte, defaults A) (A, error) {
 	// Maps and slices of the defaults are not shared with the result.
 	result := jsonargs.Clone(defaults)
 	if err := jsonargs.Check(args, reflect.ValueOf(&defaults).Elem()); err != nil {
-		return result, refused(codes.InvalidArgument, "%v", err)
+		return result, wrongArgs("%v", err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&result); err != nil {
-		return result, malformed("args: %v", err)
+		return result, wrongArgs("args: %v", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return result, malformed("args: trailing characters")
+		return result, wrongArgs("args: trailing characters")
 	}
 	return result, nil
 }
@@ -73,5 +71,5 @@ func built(err error) error {
 	if err == nil || errors.As(err, &declaration) {
 		return err
 	}
-	return refused(codes.InvalidArgument, "%s", fmt.Sprint(err))
+	return wrongArgs("%s", fmt.Sprint(err))
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/policy/internal/size"
 )
 
@@ -45,7 +46,8 @@ func (f *frame) decode(into proto.Message) error {
 func checkSize(shape *size.Shape, encoded []byte) error {
 	err := shape.Check(encoded)
 	if errors.Is(err, size.ErrTooLarge) {
-		return refused(codes.ResourceExhausted, "the message has %d bytes; %v; send fewer and fuller entries", len(encoded), err)
+		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_TOO_LARGE, codes.ResourceExhausted,
+			"the message has %d bytes; %v; send fewer and fuller entries", len(encoded), err)
 	}
 	if err != nil {
 		return malformed("%v", fmt.Sprint(err))

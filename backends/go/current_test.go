@@ -61,3 +61,43 @@ func TestTheRevisionIncludesTheProgram(t *testing.T) {
 		}
 	}
 }
+
+func TestAPolicyThatCannotNameANewerOneFailsThatCallAlone(t *testing.T) {
+	var newer *policy.Policy
+	first := maintained(time.Now)
+	first.Revision, first.Current = "first", func() *policy.Policy { return newer }
+	backend, _, err := policy.Replaceable(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		newer    *policy.Policy
+		revision string
+	}{{nil, "first"}, {&policy.Policy{Name: "p", Version: "1"}, ""}, {nil, "first"}, {&policy.Policy{Name: "p", Version: "1", Revision: "second", Filter: first.Filter}, "second"}} {
+		newer = c.newer
+		if info, err := policytest.Info(backend); info.GetRevision() != c.revision || (err != nil) != (c.revision == "") {
+			t.Errorf("%q, %v; want %q", info.GetRevision(), err, c.revision)
+		}
+	}
+}
+
+func TestAPolicyThatIsReplacedWhileItNamesANewerOneStaysReplaced(t *testing.T) {
+	var replacer *policy.Replacer
+	revised := func(revision string) policy.Policy {
+		return policy.Policy{Name: "p", Version: "1", Revision: revision, Filter: maintained(time.Now).Filter}
+	}
+	first, itself := revised("first"), revised("by itself")
+	first.Current = func() *policy.Policy {
+		if err := replacer.Replace(revised("by the program")); err != nil {
+			t.Error(err)
+		}
+		return &itself
+	}
+	backend, replacer, err := policy.Replaceable(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := policytest.Info(backend); info.GetRevision() != "by the program" {
+		t.Errorf("%q, %v", info.GetRevision(), err)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -292,5 +294,18 @@ func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
 			}()
 			read()
 		}()
+	}
+}
+
+func TestTheDigestIsThatOfTheProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	of := func(content string) string {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return digestOf(path)
+	}
+	if first := of("a"); of("a") != first || of("b") == first || digestOf(path+"s") != "" {
+		t.Errorf("%q, %q, %q", first, of("b"), digestOf(path+"s"))
 	}
 }

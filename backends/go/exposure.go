@@ -20,8 +20,8 @@ func (o Options) isExposed() bool {
 	return err == nil && !address.IP.IsLoopback()
 }
 
-// exposedAt is the same backend at an address that strangers reach, where it must not bind pods for them. A policy that is built
-// from args is checked when it is called.
+// exposedAt is the same backend at an address that other machines reach without a certificate: it must not bind. A policy
+// that is built from args is checked when it is called.
 func (b *Backend) exposedAt(address string) (*Backend, error) {
 	refusal := fmt.Sprintf("%s is reached from other machines without a client certificate, and callers of this policy can bind pods "+
 		"with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind", address)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// programRevision is the revision of a policy that sets none: that of another build differs, also if nobody has changed the
+// programRevision is the revision of a policy that sets none: another build has another one, also with the same
 // version. Replicas of one build have the same one. It is the version alone if the program cannot be read.
 func programRevision(version string) string {
 	digest := programDigest()
@@ -16,11 +16,16 @@ func programRevision(version string) string {
 }
 
 var programDigest = sync.OnceValue(func() string {
-	digest := sha256.New()
 	path, err := os.Executable()
 	if err != nil {
 		return ""
 	}
+	return digestOf(path)
+})
+
+// digestOf is empty if the file cannot be read.
+func digestOf(path string) string {
+	digest := sha256.New()
 	program, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -30,4 +35,4 @@ var programDigest = sync.OnceValue(func() string {
 		return ""
 	}
 	return fmt.Sprintf("+%x", digest.Sum(nil)[:6])
-})
+}

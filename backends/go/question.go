@@ -61,7 +61,7 @@ func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
 		return malformed("call.purpose is missing")
 	}
 	if sideEffects && purpose != v1alpha1.Purpose_PURPOSE_DECIDE {
-		return refused(codes.FailedPrecondition, "this policy has side effects and only answers PURPOSE_DECIDE")
+		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_PURPOSE, codes.FailedPrecondition, "this policy has side effects and only answers PURPOSE_DECIDE")
 	}
 	return nil
 }

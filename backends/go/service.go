@@ -108,6 +108,7 @@ func unary[Q any, PQ interface {
 		err = statusOfCall(err)
 		span.End(status.Code(err), status.Convert(err).Message())
 		if err != nil {
+			_ = grpc.SetTrailer(ctx, trailerOf(err))
 			return nil, err
 		}
 		return response, nil
@@ -188,15 +189,18 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 // read that is not declared is this package's own, and without a log there is a test.
 func panickedWith(panicked any, method string, log *failureLog) error {
 	if _, is := panicked.(Undeclared); is || log == nil {
-		return refused(codes.Internal, "the policy failed: %s", cut(fmt.Sprint(panicked), limits.StatusMessageBytes))
+		return refused(codes.Internal, "%s failed: %s", inSentence(method), cut(fmt.Sprint(panicked), limits.StatusMessageBytes))
 	}
 	return failed(codes.Internal, method)
 }
 
 // failed is the error of a call, by the method of the contract, whose details are in the log.
 func failed(code codes.Code, method string) error {
-	return refused(code, "%s failed; see the policy's log", strings.ToLower(method[:1])+method[1:])
+	return refused(code, "%s failed; see the policy's log", inSentence(method))
 }
+
+// inSentence is a method of the contract as texts name it, such as beforeFilter.
+func inSentence(method string) string { return strings.ToLower(method[:1]) + method[1:] }
 
 // guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
 func guarded(log *failureLog, method string, work func() error) (err error) {

@@ -87,7 +87,7 @@ func (t *tables) open(first *v1alpha1.SyncNodesRequest) (*table, error) {
 		return nil, malformed("table %d already has a stream; table numbers must be random", first.GetTable())
 	}
 	if len(t.byName) >= t.maxTables {
-		return nil, refused(codes.ResourceExhausted, "this backend already holds %d tables, the maximum", t.maxTables)
+		return nil, refusedFor(v1alpha1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "this backend already holds %d tables, the maximum", t.maxTables)
 	}
 	t.byName[first.GetTable()] = opened
 	return opened, nil
@@ -157,7 +157,8 @@ func checkTableReads(reads *v1alpha1.NodeReads) error {
 }
 
 // SyncNodes fills a table and keeps it up to date.
-func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1alpha1.SyncNodesRequest, v1alpha1.SyncNodesResponse]) error {
+func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1alpha1.SyncNodesRequest, v1alpha1.SyncNodesResponse]) (err error) {
+	defer func() { stream.SetTrailer(trailerOf(err)) }()
 	messages := make(chan *frame)
 	ended := make(chan error, 1)
 	go func() {
@@ -303,7 +304,7 @@ func (f *filling) change(message *v1alpha1.SyncNodesRequest, upserts map[uint32]
 	}
 	if used := f.tables.used.Add(grown); grown > 0 && used > f.tables.maxBytes {
 		f.tables.used.Add(-grown)
-		return refused(codes.ResourceExhausted, "the rows of all tables would need more than %d bytes; more are refused", f.tables.maxBytes)
+		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "the rows of all tables would need more than %d bytes; more are refused", f.tables.maxBytes)
 	}
 	t.bytes += grown
 	for id, upsert := range upserts {

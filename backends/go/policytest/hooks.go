@@ -9,8 +9,19 @@ import (
 // contract, such as one that the hook does not declare.
 func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER
-	response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1alpha1.BeforeFilterRequest{})
-	return podChange(response.GetPod()), err
+	ask := func() (*policy.PodChange, error) {
+		response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1alpha1.BeforeFilterRequest{})
+		return podChange(response.GetPod()), err
+	}
+	first, err := ask()
+	if err != nil || !declared(source, verb).GetPure() {
+		return first, err
+	}
+	again, err := ask()
+	if err == nil && !again.Equal(first) {
+		err = impure(verb, "the pod")
+	}
+	return first, err
 }
 
 // BeforeFilterNodes is what the hook changes about nodes, one change a node, in the order given; nil for nodes that stay as
@@ -26,11 +37,16 @@ func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*polic
 // BeforeScore is what the hook changes about the pod and about nodes, as [BeforeFilter] and [BeforeFilterNodes] are.
 func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodChange, []*policy.NodeChange, error) {
 	const verb = v1alpha1.Verb_VERB_BEFORE_SCORE
-	response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1alpha1.BeforeScoreRequest{})
+	var ofPod *policy.PodChange
+	ofNodes, err := perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
+		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1alpha1.BeforeScoreRequest{})
+		ofPod = podChange(response.GetPod())
+		return nodeChanges(response.GetNodes(), len(nodes)), err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return podChange(response.GetPod()), nodeChanges(response.GetNodes(), len(nodes)), nil
+	return ofPod, ofNodes, nil
 }
 
 func podChange(sent *v1alpha1.PodChange) *policy.PodChange {

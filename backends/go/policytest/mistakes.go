@@ -14,7 +14,8 @@ import (
 
 // names are those of verbs in texts.
 var names = map[v1alpha1.Verb]string{
-	v1alpha1.Verb_VERB_FILTER: "filter", v1alpha1.Verb_VERB_SCORE: "score", v1alpha1.Verb_VERB_BEFORE_FILTER_NODES: "beforeFilterNodes",
+	v1alpha1.Verb_VERB_FILTER: "filter", v1alpha1.Verb_VERB_SCORE: "score", v1alpha1.Verb_VERB_BEFORE_FILTER: "beforeFilter",
+	v1alpha1.Verb_VERB_BEFORE_FILTER_NODES: "beforeFilterNodes", v1alpha1.Verb_VERB_BEFORE_SCORE: "beforeScore",
 }
 
 // perNode asks about each node; a pure verb twice, the second time with each node at another position.
@@ -32,12 +33,15 @@ func perNode[A any](
 	}
 	for position, node := range nodes {
 		if !equal(first[position], again[(position+1)%len(nodes)]) {
-			return nil, fmt.Errorf("%s is declared pure and gave another answer about node %q when it was asked again; a pure verb depends on "+
-				"the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on",
-				names[verb], node.row.GetName())
+			return nil, impure(verb, fmt.Sprintf("node %q", node.row.GetName()))
 		}
 	}
 	return first, nil
+}
+
+func impure(verb v1alpha1.Verb, about string) error {
+	return fmt.Errorf("%s is declared pure and gave another answer about %s when it was asked again; a pure verb depends on the pod, the "+
+		"node and the args alone: declare it without pure, or name in the revision what it depends on", names[verb], about)
 }
 
 func declared(source policy.Source, verb v1alpha1.Verb) *v1alpha1.VerbInfo {

@@ -33,6 +33,13 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 		return &policy.NodeChange{AddAllocatable: &policy.Resources{MilliCpu: int64(asked)}}
 	}}
 	_, hooked := policytest.BeforeFilterNodes(policy.Policy{Name: "p", Version: "1", BeforeFilterNodes: &hook}, policytest.NewPod("shop"), nodes...)
+	ofPod := policy.BeforeFilter{Pure: true, Pod: func(policy.Pod) *policy.PodChange {
+		asked++
+		return &policy.PodChange{SetLabels: map[string]string{"asked": fmt.Sprint(asked)}}
+	}}
+	_, podHooked := policytest.BeforeFilter(policy.Policy{Name: "p", Version: "1", BeforeFilter: &ofPod}, policytest.NewPod("shop"))
+	scoring := policy.BeforeScore{Pure: true, Node: hook.Node}
+	_, _, scoreHooked := policytest.BeforeScore(policy.Policy{Name: "p", Version: "1", BeforeScore: &scoring}, policytest.NewPod("shop"), nodes...)
 	for _, c := range []struct {
 		err  error
 		want string
@@ -48,6 +55,8 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 		{filtered(policy.Filter{Scope: policy.PerNode, Nodes: func(_ context.Context, _ policy.Pod, nodes policy.Nodes) []policy.Verdict {
 			return append(make([]policy.Verdict, nodes.Len()-1), policy.Reject("taken"))
 		}}), `filter is declared pure and gave another answer about node "b"`},
+		{podHooked, "beforeFilter is declared pure and gave another answer about the pod when it was asked again; a pure verb depends"},
+		{scoreHooked, `beforeScore is declared pure and gave another answer about node "a"`},
 		{hooked, `beforeFilterNodes is declared pure and gave another answer about node "a"`},
 		{filtered(policy.Filter{Node: func(_ policy.Pod, node policy.Node) policy.Verdict { node.Usage(); return policy.Accept() }}),
 			"usage of the node is read and not declared; set Usage of the verb or hook"},

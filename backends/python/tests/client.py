@@ -136,6 +136,11 @@ def status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
     return failed.code(), failed.details()
 
 
+def reason(failed: Any) -> str:
+    """Which of the errors of its code ends a call or a stream; empty for none of them."""
+    return dict(failed.trailing_metadata()).get("extender-reason", "").removeprefix("ERROR_REASON_")
+
+
 def call(purpose: policy_pb2.Purpose = policy_pb2.PURPOSE_DECIDE, **fields: Any) -> policy_pb2.Call:
     return policy_pb2.Call(id="c1", purpose=purpose, gateway="g", backend="b", **fields)
 

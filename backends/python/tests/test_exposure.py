@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import grpc
 import pytest
@@ -160,6 +161,20 @@ def test_a_failure_is_logged_with_its_text_and_then_counted_once_a_minute(caplog
         for number in range(1000):
             fail(f"Verb{number}", "")
         assert len(logged()) == 100
+
+
+def test_one_wrong_answer_does_not_hide_another(caplog: pytest.LogCaptureFixture) -> None:
+    class Wrong(Filters):
+        def filter_all(self, pod: object, nodes: Sequence[object]) -> Any:
+            return [] if len(nodes) > 1 else [3]
+
+    with serving("threads", Wrong()) as address, Client(address) as client, caplog.at_level(logging.ERROR):
+        for names in ("a", "ab", "a", "ab"):
+            failing(lambda: client.filter(question(inline([row(name) for name in names]))))  # noqa: B023
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "filter returned 3 for position 0",
+        "filter_all returned 0 answers for 2 nodes",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,3 +40,6 @@ def test_it_is_that_of_the_program(package: str, tmp_path: Path, monkeypatch: py
     first = revision("first", "rules")
     assert first.startswith("1.2+") and len(first) == 16
     assert revision("second", "rules") == first != revision("edited", "other rules")
+    (tmp_path / "edited" / ("acme" if package else ".") / ".#own.py").symlink_to("somebody@elsewhere")
+    program_digest.cache_clear()
+    assert testing.info(Accepts()).revision == "1.2"

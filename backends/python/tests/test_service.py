@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import grpc
 import pytest
-from client import Client, call, inline, pod, question, row, status
+from client import Client, call, inline, pod, question, reason, row, status
 from conftest import Serve
 from grpc import StatusCode
 
@@ -58,6 +58,8 @@ class Scripted(Policy):
     def filter(self, pod: Pod, node: Node) -> Verdict:
         if node.name == "raises":
             raise ValueError("this node is a bug")
+        if node.name == "late":
+            raise NotReady("old")
         if node.name == "unknown":
             raise CannotAnswer("no such claim")
         if node.name == "none":
@@ -102,6 +104,31 @@ def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
     with pytest.raises(grpc.RpcError) as raised:
         answer()
     return status(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "expected"),
+    [
+        ({"pod": pod(namespace="n" * (17 << 20))}, StatusCode.RESOURCE_EXHAUSTED, "TOO_LARGE"),
+        ({"call": call(args=b'{"a": 1}')}, StatusCode.INVALID_ARGUMENT, "INVALID_ARGS"),
+        ({"call": call(reads=9)}, StatusCode.FAILED_PRECONDITION, "OTHER_READS"),
+        ({"call": call(policy_pb2.PURPOSE_REPLAY)}, StatusCode.FAILED_PRECONDITION, "PURPOSE"),
+        ({"call": None}, StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST"),
+        ({"nodes": inline([row("late")])}, StatusCode.UNAVAILABLE, "NOT_READY"),
+        ({"nodes": inline([row("unknown")])}, StatusCode.ABORTED, "CANNOT_ANSWER"),
+        ({"nodes": inline([row("raises")])}, StatusCode.INTERNAL, "POLICY_FAILED"),
+        ({}, StatusCode.UNIMPLEMENTED, ""),
+    ],
+)
+def test_errors_of_one_code_have_different_reasons(
+    serve: Serve, changed: dict[str, Any], code: StatusCode, expected: str
+) -> None:
+    client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
+    fields = {"call": call(), "pod": pod(), "nodes": inline([row("a")]), **changed}
+    ask = client.filter if changed else client.score
+    with pytest.raises(grpc.RpcError) as raised:
+        ask(policy_pb2.FilterRequest(**fields))
+    assert (status(raised.value)[0], reason(raised.value)) == (code, expected)
 
 
 def test_rejections_are_grouped(serve: Serve) -> None:
@@ -431,6 +458,31 @@ def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
         assert failing(partial(client.filter, request)) == expected
         Renewed.key = "room"
         assert client.filter(request).result.revision == "room"
+
+
+def test_a_policy_that_is_replaced_while_it_names_a_newer_one_stays_replaced(serve: Serve) -> None:
+    class Renewed(Racks):
+        def current(self) -> Policy:
+            backend.replace(Racks(revision="by hand"))
+            return Racks(revision="by itself")
+
+    backend = Replaceable(Renewed())
+    assert serve(backend).get_info().revision == "by hand"
+
+
+def test_a_policy_that_cannot_name_a_newer_one_yet_is_served(serve: Serve) -> None:
+    class Late(Racks):
+        is_late = True
+
+        def current(self) -> Policy:
+            if self.is_late:
+                raise NotReady("no rules yet")
+            return self
+
+    client = serve(Late())
+    assert failing(client.get_info) == (StatusCode.UNAVAILABLE, "no rules yet")
+    Late.is_late = False
+    assert client.get_info().revision == "1"
 
 
 @dataclass(frozen=True)

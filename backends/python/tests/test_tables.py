@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client import Client, Stream, by_table, pod, question, row, status
+from client import Client, Stream, by_table, pod, question, reason, row, status
 from conftest import Serve
 from grpc import StatusCode
 
@@ -88,8 +88,10 @@ def test_there_are_at_most_64_tables(serve: Serve) -> None:
     streams = [Stream(client) for _ in range(64)]
     for at, stream in enumerate(streams):
         stream.send(message(1, {1: racked(f"n{at}", "r")}, table=at + 1))
-    code, text = Stream(client).fail(message(1, table=99))
+    refused = Stream(client)
+    code, text = refused.fail(message(1, table=99))
     assert (code, text) == (StatusCode.RESOURCE_EXHAUSTED, "this backend already holds 64 tables, the maximum")
+    assert reason(refused.call) == "OVERLOADED"
     assert reasons(client, by_table(64, [1])) == ["n63=r"]
     streams[0].reset()
     until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)

@@ -30,7 +30,7 @@ pub struct Backend {
     beside: Option<Result<Beside, ControllersFailed>>,
     /// What its callers can do, if that needs client certificates.
     power: Option<&'static str>,
-    /// Set where strangers can call it.
+    /// Set where other machines can call it without a certificate.
     exposed: Option<Exposed>,
 }
 

@@ -96,8 +96,8 @@ pub(crate) enum CallError {
     Stopping(String),
     #[error(transparent)]
     Exposed(#[from] Exposed),
-    #[error("the policy failed: {0}")]
-    Undeclared(String),
+    #[error("{} failed: {text}", in_sentence(.method))]
+    Undeclared { method: &'static str, text: String },
     /// In a call of this method of the contract. The text of the panic is in the policy's log alone: it may hold anything,
     /// and this one reaches people outside.
     #[error("{} failed; see the policy's log", in_sentence(.0))]
@@ -116,7 +116,7 @@ impl CallError {
     /// From the payload that `catch_unwind` returned.
     pub(crate) fn panicked(method: &'static str, panic: &(dyn Any + Send)) -> Self {
         match panic.downcast_ref::<Undeclared>() {
-            Some(Undeclared(text)) => Self::Undeclared(text.clone()),
+            Some(Undeclared(text)) => Self::Undeclared { method, text: text.clone() },
             None => Self::Panicked(method),
         }
     }
@@ -157,7 +157,7 @@ impl CallError {
             | Self::Declaration(_)
             | Self::ShowFailed(_)
             | Self::NotShown(_)
-            | Self::Undeclared(_)
+            | Self::Undeclared { .. }
             | Self::Panicked(_)
             | Self::Forbidden(_) => Code::Internal,
         }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_status_message_is_cut_to_a_kibibyte() {
         for error in [
-            CallError::Undeclared("ä".repeat(70_000)),
+            CallError::Undeclared { method: "Filter", text: "ä".repeat(70_000) },
             CallError::NotReady("ä".repeat(70_000)),
             CallError::Args(ArgsError::new("ä".repeat(70_000))),
             CallError::NotBound(BindFailed("ä".repeat(70_000))),

@@ -121,7 +121,7 @@ pub enum ServeError {
     /// A TLS file cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Callers could use the policy's permissions, and strangers can call it.
+    /// Callers could use the policy's permissions, and other machines can call it without a certificate.
     #[error(transparent)]
     Exposed(#[from] Exposed),
     /// The address cannot be listened on.

@@ -600,13 +600,17 @@ impl SentCall {
         let terms = terms(backend, verb)?;
         let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
         let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
+        let mut sent = fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes));
+        if terms.as_ref().is_some_and(Terms::is_pure) {
+            sent.identity = None;
+        }
         let row = |node: &TestNode| terms.as_ref().map_or_else(|| node.row.clone(), |terms| node.sent(terms));
         let rows = nodes.iter().map(|node| row(node).encode_to_vec().into()).collect();
         // More than four billion nodes do not fit into memory either.
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Ok(Self {
             call: Some(api::Call { purpose, reads, ..api::Call::default() }),
-            pod: Some(fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes))),
+            pod: Some(sent),
             nodes: Some(NodeList { count, form: Some(Form::Rows(NodeRows { rows })) }),
         })
     }

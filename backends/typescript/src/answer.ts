@@ -247,7 +247,7 @@ function checkPurpose({ purpose }: Call, onlyDecides: boolean): void {
     throw CallError.invalid('call.purpose is missing');
   }
   if (onlyDecides && purpose !== Purpose.DECIDE) {
-    throw CallError.precondition('this policy has side effects and only answers PURPOSE_DECIDE');
+    throw CallError.purpose('this policy has side effects and only answers PURPOSE_DECIDE');
   }
 }
 

@@ -25,10 +25,10 @@ class Reading {
 /** The value of a field that has a mistake; it never reaches the policy. */
 const MISTAKEN = undefined as never;
 
-/** Reads a value that is there. */
+/** Reads a value that is given. */
 type Read<T> = (value: unknown, path: string, reading: Reading) => T;
 
-/** What becomes of a field that is not there. */
+/** The value of a field that is not given. */
 type Absent<T> = (field: string, path: string, reading: Reading) => T;
 
 function missing(field: string, path: string, reading: Reading): never {

@@ -37,8 +37,9 @@ export class Prepared {
 
 /** The versions of a policy that changes while running. A request is encoded with one declaration, and can be read with no other. */
 export class Versions {
-  private newest: Prepared;
-  /** The latest one first. No two of them declare the same. */
+  /** The latest one so far. */
+  newest: Prepared;
+  /** The latest of them first. No two versions declare the same. */
   private earlier: readonly Prepared[] = [];
 
   constructor(
@@ -50,8 +51,10 @@ export class Versions {
 
   /** The version that answers from now on. */
   latest(): Prepared {
-    const current = this.newest.policy.current();
-    if (current !== this.newest.policy) {
+    const asked = this.newest;
+    const current = asked.policy.current();
+    // Unless the program has replaced it meanwhile.
+    if (current !== asked.policy && this.newest === asked) {
       this.replace(current);
     }
     return this.newest;
@@ -85,21 +88,16 @@ export class Backend {
     private readonly source: Source,
     /** The only policy; undefined if there is one for each args. @internal */
     readonly fixed: Versions | undefined,
+    /** Why the policy must not bind; undefined if it may. */
+    private readonly refusal?: string,
   ) {}
 
   /**
-   * The same backend where strangers can call it, for whom it must not bind. Whether a policy that is built from args binds
-   * is known when it is called. @internal
+   * The same backend where other machines can call it without a certificate: it must not bind. Whether a policy that is
+   * built from args binds is known when it is called. @internal
    */
   exposed(refusal: string): Backend {
-    const source: Source = (args) => {
-      const versions = this.source(args);
-      if (versions.latest().declaration.of('Bind') !== undefined) {
-        throw CallError.precondition(refusal);
-      }
-      return versions;
-    };
-    return new Backend(source, this.fixed);
+    return new Backend(this.source, this.fixed, refusal);
   }
 
   /**
@@ -163,7 +161,15 @@ export class Backend {
 
   /** The policy for a call with these args. @internal */
   policyFor(args: Uint8Array): Prepared {
-    return this.source(args).latest();
+    return this.latest(this.source(args));
+  }
+
+  private latest(versions: Versions): Prepared {
+    const latest = versions.latest();
+    if (this.refusal !== undefined && latest.declaration.of('Bind') !== undefined) {
+      throw CallError.exposed(this.refusal);
+    }
+    return latest;
   }
 
   /**
@@ -172,14 +178,14 @@ export class Backend {
    */
   policyReading(call: Call, verb: VerbName): Prepared {
     const versions = this.source(call.args);
-    const latest = versions.latest();
+    const latest = this.latest(versions);
     const declared = latest.declaration.of(verb)?.readsId;
     if (declared === undefined || declared === call.reads) {
       return latest;
     }
     const earlier = versions.declaring(verb, call.reads);
     if (earlier === undefined) {
-      throw CallError.precondition(
+      throw CallError.otherReads(
         `call.reads is ${String(call.reads)}, and this policy now declares reads with the id ${String(declared)}; repeat the handshake`,
       );
     }

@@ -1,7 +1,8 @@
 /** The errors of a call and their status codes: the contract's error table. */
 
-import { status } from '@grpc/grpc-js';
+import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 
+import type { ErrorReason } from './gen/extender/policy/v1alpha1/policy.js';
 import { STATUS_MESSAGE_BYTES } from './limits.js';
 import { UndeclaredRead } from './reads/access.js';
 import { cut } from './text.js';
@@ -12,31 +13,51 @@ export class CallError extends Error {
 
   private constructor(
     readonly code: status,
+    private readonly reason: keyof typeof ErrorReason | undefined,
     message: string,
     options?: ErrorOptions,
   ) {
     super(cut(message, STATUS_MESSAGE_BYTES), options);
   }
 
-  private static of(code: status): (message: string) => CallError {
-    return (message) => new CallError(code, message);
+  /** As gRPC sends it: its reason tells it apart from others of its code. */
+  get status(): Partial<StatusObject> {
+    const metadata = new Metadata();
+    if (this.reason !== undefined) {
+      metadata.set('extender-reason', `ERROR_REASON_${this.reason}`);
+    }
+    return { code: this.code, details: this.message, metadata };
   }
 
-  /** The request breaks a rule of the contract, or the args are wrong. */
-  static readonly invalid = CallError.of(status.INVALID_ARGUMENT);
+  private static of(code: status, reason?: keyof typeof ErrorReason): (message: string) => CallError {
+    return (message) => new CallError(code, reason, message);
+  }
+
+  /** The request breaks a rule of the contract. */
+  static readonly invalid = CallError.of(status.INVALID_ARGUMENT, 'INVALID_REQUEST');
+
+  /** The args are not those of the policy. */
+  static readonly invalidArgs = CallError.of(status.INVALID_ARGUMENT, 'INVALID_ARGS');
 
   /** A field that every request has. */
   static missing(field: string): CallError {
     return CallError.invalid(`${field} is missing; every request has it`);
   }
 
-  /** The purpose or the declaration is another one than the policy's. */
-  static readonly precondition = CallError.of(status.FAILED_PRECONDITION);
+  /** The policy may not be called here. */
+  static readonly exposed = CallError.of(status.FAILED_PRECONDITION);
+
+  /** The request is for another declaration than the policy's. */
+  static readonly otherReads = CallError.of(status.FAILED_PRECONDITION, 'OTHER_READS');
+
+  /** The policy does not answer calls with this purpose. */
+  static readonly purpose = CallError.of(status.FAILED_PRECONDITION, 'PURPOSE');
 
   /** The policy does not declare the verb. */
   static notServed(verb: string): CallError {
     return new CallError(
       status.UNIMPLEMENTED,
+      undefined,
       `this policy does not serve ${verb}; its GetInfo does not list it`,
     );
   }
@@ -45,22 +66,28 @@ export class CallError extends Error {
   static readonly notFound = CallError.of(status.NOT_FOUND);
 
   /** The policy cannot decide now. */
-  static readonly unavailable = CallError.of(status.UNAVAILABLE);
+  static readonly unavailable = CallError.of(status.UNAVAILABLE, 'NOT_READY');
 
   /** The policy cannot answer about this pod. */
-  static readonly aborted = CallError.of(status.ABORTED);
+  static readonly aborted = CallError.of(status.ABORTED, 'CANNOT_ANSWER');
+
+  /** A message is larger than what is read. */
+  static readonly tooLarge = CallError.of(status.RESOURCE_EXHAUSTED, 'TOO_LARGE');
 
   /** Memory is lacking. */
-  static readonly exhausted = CallError.of(status.RESOURCE_EXHAUSTED);
+  static readonly overloaded = CallError.of(status.RESOURCE_EXHAUSTED, 'OVERLOADED');
+
+  /** What a path shows is larger than what is sent. */
+  static readonly largeAnswer = CallError.of(status.RESOURCE_EXHAUSTED);
 
   /** The policy made a mistake. */
-  static readonly internal = CallError.of(status.INTERNAL);
+  static readonly internal = CallError.of(status.INTERNAL, 'POLICY_FAILED');
 
   /** The same, with what the policy threw for the log alone. */
   static bug(message: string, thrown: unknown): CallError {
     // The cause undefined would be none.
     const cause = thrown ?? String(thrown);
-    return new CallError(status.INTERNAL, message, { cause });
+    return new CallError(status.INTERNAL, 'POLICY_FAILED', message, { cause });
   }
 }
 
@@ -133,7 +160,7 @@ export function callError(method: string, thrown: unknown): CallError {
     return CallError.aborted(thrown.message);
   }
   if (thrown instanceof ArgsError) {
-    return CallError.invalid(thrown.message);
+    return CallError.invalidArgs(thrown.message);
   }
   if (thrown instanceof DeclarationError) {
     return CallError.internal(thrown.message);

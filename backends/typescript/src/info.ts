@@ -220,8 +220,8 @@ export class Info {
 
   /**
    * Names everything that the answers depend on besides the request: code, rule files and what the time decides, not the
-   * operator's args. At most 64 bytes. Default: the version and a digest of the main script and the scripts beside it,
-   * which is right for a policy that reads nothing else.
+   * operator's args. At most 64 bytes. Default: the version and a digest of the main script and the scripts in its folder,
+   * which is right for a policy that reads nothing else and has no code of its own in other folders.
    */
   revision(revision: string): Info {
     return this.with({ revision });

@@ -30,7 +30,7 @@ export async function answerIntrospect(
 
 function checkLength({ length }: Buffer): void {
   if (length > MAX_REQUEST_BYTES) {
-    throw CallError.exhausted(
+    throw CallError.tooLarge(
       `the request has ${String(length)} bytes; at most ${String(MAX_REQUEST_BYTES)} are decoded`,
     );
   }
@@ -73,7 +73,7 @@ async function valueOf({ show }: Shown, ask: IntrospectAsk): Promise<unknown> {
 function encoded({ path }: Shown, value: unknown): Buffer {
   const json = Buffer.from(wellFormed(stringified(path, value)));
   if (json.length > JSON_BYTES) {
-    throw CallError.exhausted(
+    throw CallError.largeAnswer(
       `what the policy shows at ${path} has ${String(json.length)} bytes as JSON; at most ${String(JSON_BYTES)} are allowed, select less with a parameter or the query`,
     );
   }

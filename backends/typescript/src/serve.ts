@@ -127,7 +127,7 @@ export async function listen(backend: Policy | Backend, options: ServeOptions = 
   });
 }
 
-/** Strangers reach the address, and the policy would bind pods for them. */
+/** Other machines reach the address without a certificate, and the policy would bind pods for them. */
 export class ExposedError extends Error {
   override readonly name = 'ExposedError';
 }
@@ -142,7 +142,7 @@ function permitted(backend: Backend, options: ServeOptions): Backend {
   const refusal =
     `${address} is reached from other machines without a client certificate, and callers of this policy can bind pods ` +
     'with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind';
-  if (backend.fixed?.latest().declaration.of('Bind') !== undefined) {
+  if (backend.fixed?.newest.declaration.of('Bind') !== undefined) {
     throw new ExposedError(refusal);
   }
   return backend.exposed(refusal);
@@ -245,7 +245,7 @@ function reflection(): ReflectionService {
 
 /** A backend built from args has no name before its first call, and may have several then. */
 function nameAndVersion({ fixed }: Backend): { name: string; version: string } {
-  const info = fixed?.latest().declaration.response;
+  const info = fixed?.newest.declaration.response;
   return { name: info?.name ?? 'extender-policy', version: info?.version ?? '' };
 }
 

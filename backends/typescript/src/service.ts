@@ -123,7 +123,7 @@ export class Services {
       value = work();
     } catch (thrown) {
       const error = this.failed(method, thrown);
-      answer({ code: error.code, details: error.message });
+      answer(error.status);
       return error;
     }
     answer(null, value);
@@ -143,7 +143,7 @@ export class Services {
       followed.end(signal.aborted ? status.CANCELLED : status.OK, '');
     } catch (thrown) {
       const error = this.failed('Bind', thrown);
-      answer({ code: error.code, details: error.message });
+      answer(error.status);
       followed.end(signal.aborted ? status.CANCELLED : error.code, error.message);
     }
   }
@@ -156,8 +156,7 @@ export class Services {
       }
       answer(null, await answerIntrospect(this.backend, call.request, cancellation(call)));
     } catch (thrown) {
-      const { code, message } = this.failed('Introspect', thrown);
-      answer({ code, details: message });
+      answer(this.failed('Introspect', thrown).status);
     } finally {
       this.showing--;
     }
@@ -241,8 +240,8 @@ class SyncStream {
     }
   }
 
-  private fail({ code, message }: CallError): void {
-    this.call.emit('error', { code, details: message });
+  private fail(error: CallError): void {
+    this.call.emit('error', error.status);
     // Whatever still arrives is of no use.
     this.call.resume();
   }

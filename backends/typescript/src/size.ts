@@ -130,7 +130,7 @@ export const SYNC_NODES = shape({
 export function checkSize(message: Buffer, of: Shape): void {
   const limit = Math.min(message.length * PER_BYTE + BASE, MOST);
   if (take(new Fields(message), of, limit) < 0) {
-    throw CallError.exhausted(
+    throw CallError.tooLarge(
       `the message has ${String(message.length)} bytes and would take more than ${String(limit)} decoded; send fewer and fuller entries`,
     );
   }

@@ -120,7 +120,7 @@ export class Tables {
       throw CallError.invalid(`table ${String(name)} already has a stream; table numbers must be random`);
     }
     if (this.byName.size >= this.maxTables) {
-      throw CallError.exhausted(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
+      throw CallError.overloaded(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
     }
     const table = new Table(holds, this);
     this.byName.set(name, table);
@@ -136,7 +136,7 @@ export class Tables {
   /** Takes space for a row. */
   take(row: Row): void {
     if (this.used + spaceOf(row) > this.maxBytes) {
-      throw CallError.exhausted(
+      throw CallError.overloaded(
         `the rows of all tables would need more than ${String(this.maxBytes)} bytes; more are refused`,
       );
     }

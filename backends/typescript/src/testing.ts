@@ -13,7 +13,7 @@
  * An answer that the policy does not give is thrown, as the gateway would get it: the verb is not declared, the policy
  * is not ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
  * reason that is empty, counts or has control characters. A pure verb is asked twice, the second time with the nodes in
- * another order, and must answer alike about each.
+ * another order, and must give each the same answer.
  */
 
 import { answerBind } from './answer.js';

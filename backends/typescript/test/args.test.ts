@@ -170,3 +170,20 @@ test('a policy may hand over to a newer one', () => {
   hour = 2;
   assert.deepEqual([asked(), info(policy).revision], [['hour 2'], 'hour 2']);
 });
+
+test('a policy that is replaced while it names a newer one stays replaced', () => {
+  const { backend, replace } = Backend.replaceable(
+    new Counted('first', () => {
+      replace(new Counted('by the program'));
+      return new Counted('by itself');
+    }),
+  );
+  assert.equal(info(backend).revision, 'by the program');
+});
+
+test('a call asks once for a newer policy, also where other machines reach the backend', () => {
+  let asked = 0;
+  const backend = Backend.of(new Counted('first', () => void (asked += 1)));
+  backend.exposed('must not bind').policyFor(new Uint8Array());
+  assert.equal(asked, 1);
+});

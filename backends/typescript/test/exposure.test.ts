@@ -1,4 +1,4 @@
-/** What strangers can do to a backend whose address they reach. */
+/** What clients without a certificate can do to a backend whose address they reach. */
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -40,7 +40,7 @@ function request(): GetInfoRequest {
 const OPEN = '0.0.0.0:0';
 const REFUSED = /0\.0\.0\.0:0 is reached from other machines without a client certificate.* can bind pods/;
 
-test('strangers get no policy that binds', async () => {
+test('clients without a certificate get no policy that binds', async () => {
   await assert.rejects(listen(new Binder(), { address: OPEN }), REFUSED);
   await assert.rejects(listen(new Binder(), { address: OPEN }), ExposedError);
   const allowed: [Policy, ServeOptions][] = [

@@ -27,7 +27,20 @@ import {
   ScoreRequest,
   type ScoreResponse,
 } from '../src/gen/extender/policy/v1alpha1/policy.js';
-import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
+import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
+import {
+  ask,
+  call,
+  failure,
+  getInfo,
+  inline,
+  named,
+  reason,
+  row,
+  served,
+  Sync,
+  type Served,
+} from './support.js';
 
 type Given<T extends { fromPartial(given: never): unknown }> = Parameters<T['fromPartial']>[0];
 
@@ -103,6 +116,36 @@ const everything = new Info('obedient', '1')
   .filters(Verb.perNode())
   .scores(Verb.perNode(), Scale.unbounded())
   .preempts(Verb.perNode().view('name'));
+
+test('errors of one code have different reasons', async () => {
+  const info = new Info('p', '1').filters(Verb.perNode().sideEffects());
+  const backend = await served(new Obedient(info));
+  const ask = (given: Given<typeof FilterRequest>): Promise<FilterResponse> =>
+    filter(backend, { call: call(), pod, nodes: inline([row('a')]), ...given });
+  const doing = (what: string): Promise<FilterResponse> => ask({ nodes: inline([row('a', { do: what })]) });
+  const many = Array.from({ length: 2_000_000 }, () => 1);
+  const cases: [Promise<unknown>, string][] = [
+    [ask({ nodes: named(1n, 1n, many) }), 'RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE'],
+    [ask({ call: call(0, '{"a":1}') }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS'],
+    [ask({ call: call(9) }), 'FAILED_PRECONDITION ERROR_REASON_OTHER_READS'],
+    [ask({ call: { ...call(), purpose: Purpose.REPLAY } }), 'FAILED_PRECONDITION ERROR_REASON_PURPOSE'],
+    [ask({ call: undefined }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST'],
+    [doing('not ready'), 'UNAVAILABLE ERROR_REASON_NOT_READY'],
+    [doing('unknown'), 'ABORTED ERROR_REASON_CANNOT_ANSWER'],
+    [doing('throw'), 'INTERNAL ERROR_REASON_POLICY_FAILED'],
+    [score(backend, { call: call(), pod, nodes: inline([row('a')]) }), 'UNIMPLEMENTED'],
+  ];
+  const given = await Promise.all(cases.map(([answer]) => reason(answer)));
+  assert.deepEqual(
+    given,
+    cases.map(([, expected]) => expected),
+  );
+  for (let table = 1n; table <= 65n; table += 1n) {
+    const filled = new Sync(backend).send({ table, version: 1n, view: { nodeView: NodeView.FACTS } });
+    const expected = table <= 64n ? 'OK' : 'RESOURCE_EXHAUSTED ERROR_REASON_OVERLOADED';
+    assert.equal(await reason(filled), expected);
+  }
+});
 
 test('verdicts are grouped by reason and rule, with positions', async () => {
   const backend = await served(new Obedient(everything));

@@ -81,6 +81,17 @@ export async function failure(answer: Promise<unknown>): Promise<string> {
   return 'OK';
 }
 
+/** How a call or a stream fails: the name of the code, and the reason, which tells errors of one code apart. */
+export async function reason(answer: Promise<unknown>): Promise<string> {
+  try {
+    await answer;
+  } catch (error) {
+    const { code, metadata } = error as ServiceError;
+    return [status[code], ...metadata.get('extender-reason')].join(' ');
+  }
+  return 'OK';
+}
+
 /** The handshake. */
 export function getInfo({ policy }: Served, request: Partial<GetInfoRequest> = {}): Promise<GetInfoResponse> {
   return ask<GetInfoRequest, GetInfoResponse>(

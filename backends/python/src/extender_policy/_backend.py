@@ -60,19 +60,25 @@ class Versions:
         self._all: tuple[Prepared, ...] = (Prepared(policy, declared),)
         """The latest one first. No two of them declare the same."""
 
+    def newest(self) -> Prepared:
+        """The latest version so far."""
+        return self._all[0]
+
     def latest(self) -> Prepared:
         """The version that answers from now on."""
-        latest = self._all[0]
-        current = latest.policy.current()
-        return latest if current is latest.policy else self.replace(current)
+        asked = self.newest()
+        current = asked.policy.current()
+        if current is not asked.policy:
+            self.replace(current, asked)
+        return self.newest()
 
-    def replace(self, policy: Policy) -> Prepared:
-        """With a mistake in the new declaration the old one stays."""
+    def replace(self, policy: Policy, asked: Prepared | None = None) -> None:
+        """With a mistake in the new declaration the old one stays, as does one that has replaced `asked` meanwhile."""
         latest = Prepared(policy, self._declared)
         with self._lock:
-            others = [version for version in self._all if version.declaration.ids != latest.declaration.ids]
-            self._all = (latest, *others[:MAX_EARLIER])
-        return latest
+            if asked is None or asked is self.newest():
+                others = [version for version in self._all if version.declaration.ids != latest.declaration.ids]
+                self._all = (latest, *others[:MAX_EARLIER])
 
     def declaring(self, verb: str, reads_id: int) -> Prepared | None:
         """The latest version whose verb is declared with this."""
@@ -83,7 +89,7 @@ class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
 
     _refusal = ""
-    """Why the backend must not bind: strangers can call it."""
+    """Why the backend must not bind: other machines can call it without a certificate."""
 
     def __init__(self, policy: Policy) -> None:
         """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
@@ -129,15 +135,16 @@ class Backend:
                 StatusCode.FAILED_PRECONDITION,
                 f"call.reads is {call.reads}, and this policy now declares reads with the id {declared}; "
                 "repeat the handshake",
+                reason="OTHER_READS",
             )
         return known, known.declaration.terms[verb]
 
     def _known(self) -> Prepared | None:
         """The policy, if it is known before args come."""
-        return self._fixed.latest()
+        return self._fixed.newest()
 
     def _exposed(self, refusal: str) -> Backend:
-        """The same backend where strangers can call it, for whom it must not bind."""
+        """The same backend where other machines can call it without a certificate: it must not bind."""
         exposed = copy.copy(self)
         exposed._refusal = refusal
         return exposed

@@ -19,16 +19,31 @@ MAX_KINDS = 100
 """The kinds of failures that are counted apart; all others are one."""
 AGAIN_SECONDS = 60.0
 
+USUAL_REASONS = {
+    StatusCode.INVALID_ARGUMENT: "INVALID_REQUEST",
+    StatusCode.UNAVAILABLE: "NOT_READY",
+    StatusCode.ABORTED: "CANNOT_ANSWER",
+    StatusCode.INTERNAL: "POLICY_FAILED",
+}
+"""Those of errors that name no other."""
+
 
 class CallError(Exception):
     """Why a call is not answered."""
 
-    def __init__(self, code: StatusCode, text: str, detail: str = "") -> None:
+    def __init__(self, code: StatusCode, text: str, detail: str = "", *, reason: str = "") -> None:
         """`detail` is what only the author of the policy gets to see, in a test."""
         super().__init__(text)
         self.code = code
+        self.reason = reason or USUAL_REASONS.get(code, "")
+        """Which of the errors of its code it is, as `ErrorReason` of the contract names it; empty for none of them."""
         self.text = text
         self.detail = cut(detail or text, STATUS_MESSAGE_BYTES)
+
+    @property
+    def trailers(self) -> tuple[tuple[str, str], ...]:
+        """What a status has besides the text."""
+        return (("extender-reason", f"ERROR_REASON_{self.reason}"),) if self.reason else ()
 
     @property
     def message(self) -> str:
@@ -39,6 +54,11 @@ class CallError(Exception):
 def invalid(text: str) -> CallError:
     """The request is not one that a gateway sends."""
     return CallError(StatusCode.INVALID_ARGUMENT, text)
+
+
+def exhausted(text: str, reason: str) -> CallError:
+    """A message is too large, or memory is lacking."""
+    return CallError(StatusCode.RESOURCE_EXHAUSTED, text, reason=reason)
 
 
 def missing(field: str) -> CallError:
@@ -64,7 +84,7 @@ def call_error(method: str, raised: BaseException) -> CallError:
     if isinstance(raised, CannotAnswer):
         return CallError(StatusCode.ABORTED, str(raised))
     if isinstance(raised, ArgsError):
-        return invalid(str(raised))
+        return CallError(StatusCode.INVALID_ARGUMENT, str(raised), reason="INVALID_ARGS")
     if isinstance(raised, DeclarationError):
         return failed(str(raised))
     verb, kind = method[0].lower() + method[1:], type(raised).__name__
@@ -92,8 +112,10 @@ class FailureLog:
     def add(self, method: str, error: CallError) -> None:
         """A call failed with INTERNAL. What its method, exception and place have in common is a kind."""
         cause = error.__cause__
-        last = traceback.extract_tb(None if cause is None else cause.__traceback__)[-1:]
-        kind = (method, type(cause).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in last))
+        # A wrong answer has no cause: what found it is its place.
+        raised = cause or error
+        last = traceback.extract_tb(raised.__traceback__)[-1:]
+        kind = (method, type(raised).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in last))
         now = self._clock()
         with self._lock:
             if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:

@@ -13,7 +13,7 @@ from grpc import StatusCode
 from . import _answer
 from ._api.v1alpha1 import introspection_pb2
 from ._backend import Backend, Prepared
-from ._errors import CallError, failed, invalid
+from ._errors import CallError, exhausted, failed, invalid
 from ._limits import JSON_BYTES, PATH_TEXT_BYTES
 from .errors import InvalidParameter, NotFound
 from .introspection import IntrospectAsk, Shown
@@ -34,10 +34,7 @@ async def introspect(backend: Backend, encoded: bytes) -> introspection_pb2.Intr
     Also if the policy is not ready: people look at its state to find out why.
     """
     if len(encoded) > MAX_REQUEST_BYTES:
-        raise CallError(
-            StatusCode.RESOURCE_EXHAUSTED,
-            f"the request has {len(encoded)} bytes; at most {MAX_REQUEST_BYTES} are decoded",
-        )
+        raise exhausted(f"the request has {len(encoded)} bytes; at most {MAX_REQUEST_BYTES} are decoded", "TOO_LARGE")
     request = _answer._decoded(introspection_pb2.IntrospectRequest, encoded)
     shown = _shown(backend._policy_for(request.args), request.path)
     parameters = _parameters(shown, request.parameters)

@@ -26,7 +26,7 @@ def with_revision(info: Info, policy: Policy) -> Info:
 
 @lru_cache(maxsize=64)
 def program_digest(module: str) -> str:
-    """Of the sources of the module's package, or of those beside a module without one; empty if there are none."""
+    """Of the sources of the module's package, or of those beside a module without one; empty if they cannot be read."""
     loaded = sys.modules.get(module)
     package = sys.modules.get((getattr(loaded, "__package__", None) or "").partition(".")[0])
     # A namespace package has no file.
@@ -34,6 +34,10 @@ def program_digest(module: str) -> str:
     folder = Path(top or beside or "/nowhere").parent
     sources = sorted(folder.glob("**/*.py" if top else "*.py")) if top or beside else []
     digest = sha256(VERSION.encode())
-    for path in sources:
-        digest.update(f"\0{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    try:
+        for path in sources:
+            digest.update(b"\0%b\0" % bytes(path.relative_to(folder)) + path.read_bytes())
+    except OSError:
+        # Such as the link that an editor makes beside a file that is being edited.
+        return ""
     return digest.hexdigest()[:DIGITS] if sources else ""

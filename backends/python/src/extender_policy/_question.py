@@ -11,7 +11,7 @@ from grpc import StatusCode
 from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import pod_pb2, policy_pb2
 from ._declaration import Terms
-from ._errors import CallError, invalid, missing
+from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access
 from ._row import Row, RowContent, RowError, check_values, decoded
 from ._tables import Tables
@@ -43,7 +43,8 @@ def check_purpose(purpose: int, has_side_effects: bool) -> None:
     if purpose == policy_pb2.PURPOSE_UNSPECIFIED:
         raise invalid("call.purpose is missing")
     if has_side_effects and purpose != policy_pb2.PURPOSE_DECIDE:
-        raise CallError(StatusCode.FAILED_PRECONDITION, "this policy has side effects and only answers PURPOSE_DECIDE")
+        text = "this policy has side effects and only answers PURPOSE_DECIDE"
+        raise CallError(StatusCode.FAILED_PRECONDITION, text, reason="PURPOSE")
 
 
 class Question:
@@ -157,9 +158,7 @@ def placed_pod(encoded: bytes, terms: Terms, snapshot: int) -> Pod:
 def decoded_pod(encoded: bytes) -> pod_pb2.Pod:
     """The pod, if it is not too large."""
     if len(encoded) > MAX_POD_BYTES:
-        raise CallError(
-            StatusCode.RESOURCE_EXHAUSTED, f"pod has {len(encoded)} bytes; at most {MAX_POD_BYTES} are decoded"
-        )
+        raise exhausted(f"pod has {len(encoded)} bytes; at most {MAX_POD_BYTES} are decoded", "TOO_LARGE")
     try:
         return pod_pb2.Pod.FromString(encoded)
     except DecodeError as error:

@@ -20,7 +20,7 @@ from ._declaration import (
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
 )
-from ._errors import CallError, FailureLog, call_error, invalid
+from ._errors import CallError, FailureLog, call_error, exhausted, invalid
 from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
 from ._untyped import ReflectionRequest, ReflectionResponse, add_health
@@ -95,7 +95,7 @@ def no_message() -> CallError:
 
 def many_tables() -> CallError:
     """There is no room for another stream of a table, however little it has sent."""
-    return CallError(StatusCode.RESOURCE_EXHAUSTED, f"this backend already holds {MAX_TABLES} tables, the maximum")
+    return exhausted(f"this backend already holds {MAX_TABLES} tables, the maximum", "OVERLOADED")
 
 
 def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
-from grpc import StatusCode
 
 from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import info_pb2
 from ._declaration import RowParts
-from ._errors import CallError, invalid
+from ._errors import exhausted, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS
 from ._row import Row, RowContent, RowError, decoded
 from .info import View
@@ -123,7 +122,7 @@ class Tables:
             if name in self._by_name:
                 raise invalid(f"table {name} already has a stream; table numbers must be random")
             if len(self._by_name) >= self._max_tables:
-                raise _exhausted(f"this backend already holds {self._max_tables} tables, the maximum")
+                raise exhausted(f"this backend already holds {self._max_tables} tables, the maximum", "OVERLOADED")
             table = self._by_name[name] = Table(holds)
             return table
 
@@ -137,19 +136,14 @@ class Tables:
         """Reserves this many bytes; a negative number returns them."""
         with self._lock:
             if size > 0 and self._bytes + size > self._max_bytes:
-                raise _exhausted(
-                    f"the rows of all tables would need more than {self._max_bytes} bytes; more are refused"
-                )
+                text = f"the rows of all tables would need more than {self._max_bytes} bytes; more are refused"
+                raise exhausted(text, "OVERLOADED")
             self._bytes += size
 
     @property
     def size(self) -> int:
         """The bytes that all rows take, as they are counted."""
         return self._bytes
-
-
-def _exhausted(text: str) -> CallError:
-    return CallError(StatusCode.RESOURCE_EXHAUSTED, text)
 
 
 class _Stored:

@@ -145,5 +145,5 @@ class AsyncServer:
 
 
 async def _end(context: Any, error: CallError) -> NoReturn:
-    await context.abort(error.code, error.message)
+    await context.abort(error.code, error.message, error.trailers)
     raise AssertionError("abort raises")

@@ -97,7 +97,7 @@ class _Change(Generic[M]):
         return self._with(set_labels={key: value})
 
     def remove_label(self: C, key: str) -> C:
-        """Removes a label, if it is there."""
+        """Removes a label, if it is set."""
         return self._with(remove_labels=[key])
 
     @property

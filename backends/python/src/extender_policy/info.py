@@ -242,7 +242,8 @@ class Info:
         """Names everything that the answers depend on besides the request.
 
         That is code, rule files and what the time decides, not the operator's args. At most 64 bytes. Default: the
-        version and a digest of the program's source files, which is right for a policy that reads nothing else.
+        version and a digest of the source files of the policy's package, or of the modules beside it, which is right
+        for a policy that reads nothing else.
         """
         return replace(self, declared_revision=revision)
 

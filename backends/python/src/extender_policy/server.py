@@ -13,7 +13,7 @@ from grpc import StatusCode
 from ._answer import finished
 from ._api.v1alpha1 import table_pb2
 from ._backend import Backend, Prepared, backend_of
-from ._errors import CallError
+from ._errors import CallError, exhausted
 from ._receiving import Receiving
 from ._service import (
     HEALTH_OF,
@@ -141,6 +141,7 @@ def check_threads(prepared: Prepared | None) -> None:
 
 
 def _end(context: grpc.ServicerContext, error: CallError) -> NoReturn:
+    context.set_trailing_metadata(error.trailers)
     context.abort(error.code, error.message)
     raise AssertionError("abort raises")
 
@@ -150,7 +151,7 @@ def _limited(most: int, behavior: Callable[..., Iterator[Any]]) -> Callable[...,
 
     def limited(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not free.acquire(blocking=False):
-            _end(context, CallError(StatusCode.RESOURCE_EXHAUSTED, f"at most {most} streams of reflection are served"))
+            _end(context, exhausted(f"at most {most} streams of reflection are served", "OVERLOADED"))
         try:
             yield from behavior(messages, context)
         finally:

@@ -12,7 +12,7 @@ and nodes, the declaration is complete. Methods may be coroutine functions.
 
 An answer that the contract forbids raises `AssertionError`: a score outside of the scale, and a reason that is empty,
 counts or has control characters. A pure verb is asked twice, the second time with the nodes in another order, and must
-answer alike about each.
+give each the same answer.
 """
 
 from __future__ import annotations

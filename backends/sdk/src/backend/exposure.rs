@@ -1,5 +1,5 @@
-//! Refuses to lend the permissions of this process to strangers: a policy that binds, or whose args name URLs or files,
-//! does what its callers say.
+//! Does not lend the permissions of this process to clients without a certificate: a policy that binds, or whose args name
+//! URLs or files, does what its callers say.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -32,8 +32,8 @@ impl Backend {
         Self { power: Some(callers_can), ..self }
     }
 
-    /// The same backend at an address that strangers reach. The policies that are built from args later are checked when
-    /// they are called.
+    /// The same backend at an address that other machines reach without a certificate. The policies that are built from
+    /// args later are checked when they are called.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Backend {
         }
     }
 
-    /// The policy, unless it binds and strangers can call it.
+    /// The policy, unless it binds and may not be served here.
     pub(super) fn permitted(&self, prepared: Arc<Prepared>) -> Result<Arc<Prepared>, CallError> {
         match self.exposed {
             Some(exposed) if prepared.binds() => Err(CallError::Exposed(exposed)),

@@ -76,3 +76,49 @@ impl Chain {
         Self { latest, earlier }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::identity, sync::OnceLock};
+
+    use super::*;
+    use crate::{Info, Verb};
+
+    struct Renewed(&'static str, fn() -> Option<Box<dyn Policy>>);
+
+    impl Policy for Renewed {
+        fn info(&self) -> Info {
+            let info = Info::new("renewed", "1").revision(self.0);
+            if self.0.is_empty() { info } else { info.filters(Verb::per_node()) }
+        }
+
+        fn current(&self) -> Option<Box<dyn Policy>> {
+            (self.1)()
+        }
+    }
+
+    fn revision(versions: &Versions) -> String {
+        versions.latest().unwrap().declaration.response.revision.clone()
+    }
+
+    #[test]
+    fn a_policy_that_is_replaced_while_it_names_a_newer_one_stays_replaced() {
+        static VERSIONS: OnceLock<Versions> = OnceLock::new();
+        let current: fn() -> Option<Box<dyn Policy>> = || {
+            VERSIONS.get()?.replace(Box::new(Renewed("by the program", || None))).unwrap();
+            Some(Box::new(Renewed("by itself", || None)))
+        };
+        let versions = Versions::new(Box::new(Renewed("first", current)), identity).unwrap();
+        assert_eq!(revision(VERSIONS.get_or_init(|| versions)), "by the program");
+    }
+
+    #[test]
+    fn a_mistake_in_a_newer_one_leaves_the_old_one() {
+        let newer: fn() -> Option<Box<dyn Policy>> = || Some(Box::new(Renewed("", || None)));
+        let versions = Versions::new(Box::new(Renewed("first", newer)), identity).unwrap();
+        assert!(versions.latest().is_err());
+        assert_eq!(versions.newest().declaration.response.revision, "first");
+        versions.replace(Box::new(Renewed("second", || None))).unwrap();
+        assert_eq!(revision(&versions), "second");
+    }
+}

@@ -50,9 +50,13 @@ pub async fn before_filter_later(backend: impl Into<Backend>, pod: &TestPod) -> 
 }
 
 async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Result<PodChange, CallError> {
-    let SentCall { call, pod, .. } = SentCall::new(backend, api::Verb::BeforeFilter, pod, &[])?;
-    let request = api::BeforeFilterRequest { call, pod };
-    Ok(PodChange::of(answer::before_filter(backend, &request, patience).await?.pod))
+    let verb = api::Verb::BeforeFilter;
+    let changed = mistakes::of_pod(backend, verb, async || {
+        let SentCall { call, pod, .. } = SentCall::new(backend, verb, pod, &[])?;
+        let request = api::BeforeFilterRequest { call, pod };
+        Ok(PodChange::of(answer::before_filter(backend, &request, patience).await?.pod))
+    });
+    changed.await
 }
 
 /// The nodes that the policy changes before filter, in the order given, each with its change.
@@ -130,10 +134,16 @@ async fn changed(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<(PodChange, Vec<(String, NodeChange)>), CallError> {
-    let SentCall { call, pod, nodes: asked } = SentCall::new(backend, api::Verb::BeforeScore, pod, nodes)?;
-    let request = NodesRequest { call, pod, nodes: asked };
-    let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
-    Ok((PodChange::of(answer.pod), named(each(&answer.nodes, nodes), nodes)))
+    let verb = api::Verb::BeforeScore;
+    let changed = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
+        let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
+        let request = NodesRequest { call, pod, nodes: asked };
+        let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
+        let of_pod = PodChange::of(answer.pod);
+        Ok(each(&answer.nodes, nodes).into_iter().map(|of_node| (of_pod.clone(), of_node)).collect())
+    });
+    let (of_pod, of_nodes): (Vec<_>, _) = changed.await?.into_iter().unzip();
+    Ok((of_pod.into_iter().next().unwrap_or_default(), named(of_nodes, nodes)))
 }
 
 /// The changes of each node.

@@ -25,15 +25,31 @@ pub(super) async fn per_node<T: PartialEq>(
         let mut again = ask(&rotated).await?;
         again.rotate_left(1);
         if let Some(at) = (0..first.len()).find(|&at| first[at] != again[at]) {
-            return forbidden(format!(
-                "{} is declared pure and gave another answer about node {:?} when it was asked again; a pure verb depends on \
-                 the pod, the node and the args alone: declare it without pure, or name in the revision what it depends on",
-                in_sentence(method(verb)),
-                nodes[at].row.name
-            ));
+            return impure(verb, &format!("node {:?}", nodes[at].row.name));
         }
     }
     Ok(first)
+}
+
+/// The answer about the pod; a pure hook is asked twice.
+pub(super) async fn of_pod<T: PartialEq>(
+    backend: &Backend,
+    verb: api::Verb,
+    ask: impl AsyncFn() -> Result<T, CallError>,
+) -> Result<T, CallError> {
+    let first = ask().await?;
+    if declared(backend, verb)?.pure && ask().await? != first {
+        return impure(verb, "the pod");
+    }
+    Ok(first)
+}
+
+fn impure<T>(verb: api::Verb, about: &str) -> Result<T, CallError> {
+    forbidden(format!(
+        "{} is declared pure and gave another answer about {about} when it was asked again; a pure verb depends on the pod, \
+         the node and the args alone: declare it without pure, or name in the revision what it depends on",
+        in_sentence(method(verb)),
+    ))
 }
 
 fn declared(backend: &Backend, verb: api::Verb) -> Result<api::VerbInfo, CallError> {
@@ -99,7 +115,7 @@ mod tests {
     use std::sync::atomic::{AtomicI32, Ordering};
 
     use super::super::*;
-    use crate::{Change, Hook, Info, Node, NodeChange, Pod, Scale, Verb, Verdict};
+    use crate::{Change, Hook, Info, Node, NodeChange, Nodes, Pod, PodChange, Scale, Verb, Verdict};
 
     /// Answers by functions of the node and of how often it was asked.
     struct Faulty {
@@ -112,7 +128,11 @@ mod tests {
         fn info(&self) -> Info {
             let verb = Verb::per_node().pure();
             let info = Info::new("p", "1").filters(verb.clone()).scores(verb, Scale::between(0..=10));
-            info.before_filter_nodes(Hook::changing([Change::NodeLabels]).pure()).binds()
+            let hook = Hook::changing([Change::NodeLabels]).pure();
+            info.before_filter(Hook::changing([Change::PodLabels]).pure())
+                .before_filter_nodes(hook.clone())
+                .before_score(hook)
+                .binds()
         }
 
         fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
@@ -122,6 +142,14 @@ mod tests {
 
         fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
             (self.score)(self.asked.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn before_filter(&self, _: &Pod<'_>) -> PodChange {
+            PodChange::none().set_label("asked", self.asked.fetch_add(1, Ordering::Relaxed).to_string())
+        }
+
+        fn before_score(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+            (PodChange::none(), nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect())
         }
 
         fn before_filter_node(&self, _: &Pod<'_>, _: &Node<'_>) -> NodeChange {
@@ -166,15 +194,23 @@ mod tests {
             ),
             (
                 filtered(used),
-                "the policy failed: usage of the node is read and not declared; declare it with Verb::usage",
+                "filter failed: usage of the node is read and not declared; declare it with Verb::usage",
             ),
             (
                 text(before_filter_nodes(rejecting(used), &pod, &nodes).err()),
                 "beforeFilterNodes is declared pure and gave another answer about node \"a\"",
             ),
             (
+                text(before_filter(rejecting(used), &pod).err()),
+                "beforeFilter is declared pure and gave another answer about the pod when it was asked again; a pure verb",
+            ),
+            (
+                text(before_score(rejecting(used), &pod, &nodes).err()),
+                "beforeScore is declared pure and gave another answer about node \"a\"",
+            ),
+            (
                 text(bind(rejecting(used), &pod, "a").await.err()),
-                "the policy failed: it declares Info::binds and has no method for it; write bind, or remove the declaration",
+                "bind failed: it declares Info::binds and has no method for it; write bind, or remove the declaration",
             ),
         ];
         let is_wrong = |(error, expected): &&(String, &str)| {
@@ -183,5 +219,25 @@ mod tests {
         let wrong: Vec<_> = asked.iter().filter(is_wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert_eq!(filter(everything(rejecting(used)), &pod, &nodes), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_pure_verb_is_sent_no_name_of_the_pod() {
+        struct Named(Verb);
+
+        impl Policy for Named {
+            fn info(&self) -> Info {
+                Info::new("p", "1").filters(self.0.clone())
+            }
+
+            fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
+                pod.name().map_or(Verdict::Accept, |name| Verdict::reject(name.to_owned()))
+            }
+        }
+
+        let pod = TestPod::new("shop").identity("web", "u");
+        for (verb, rejected) in [(Verb::per_node(), 1), (Verb::per_node().pure(), 0)] {
+            assert_eq!(filter(Named(verb), &pod, &[TestNode::new("a")]).unwrap().len(), rejected);
+        }
     }
 }

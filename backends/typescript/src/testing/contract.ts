@@ -54,7 +54,7 @@ export function checkReasons(rejected: readonly { readonly node: string; readonl
   }
 }
 
-/** A pure verb answers alike about each node when it is asked again with the nodes in the opposite order. */
+/** A pure verb gives each node the same answer when it is asked again with the nodes in the opposite order. */
 export function checkPure(verb: string, first: Answered, again: Answered, nodes: readonly string[]): void {
   const [one, two] = [byPosition(first, nodes), byPosition(again, nodes.toReversed())];
   for (const about of new Set([...one.keys(), ...two.keys()])) {

@@ -109,7 +109,7 @@ fn what_is_not_declared_fails_the_call_and_is_named() {
         ("names", "Name of the node is read and not declared; declare it with Reads::node(NodePart::Name)"),
     ] {
         let error = filter(&Racks::new().into(), &request(team, node(&["r1", "5"], &[]))).unwrap_err();
-        assert_eq!(status(error), (Code::Internal, format!("the policy failed: {expected}")));
+        assert_eq!(status(error), (Code::Internal, format!("filter failed: {expected}")));
     }
 }
 

@@ -85,6 +85,11 @@ impl Terms {
         self.verb.usage == Usage::Wanted
     }
 
+    /// Whether answers may be cached: then the pod's name and UID are not sent.
+    pub fn is_pure(&self) -> bool {
+        self.verb.memory == Memory::Pure
+    }
+
     pub fn has_side_effects(&self) -> bool {
         self.verb.effects == Effects::Outside
     }
@@ -224,7 +229,7 @@ fn verb_info(kind: api::Verb, declared: &DeclaredVerb, terms: &Terms) -> api::Ve
         node_view: node_view.into(),
         scope: scope.into(),
         side_effects: terms.has_side_effects(),
-        pure: terms.verb.memory == Memory::Pure,
+        pure: terms.is_pure(),
         usage: terms.wants_usage(),
         changes: terms.changes.iter().map(|change| change.number()).collect(),
         ..nothing

@@ -1,5 +1,5 @@
-//! The revision of a policy that sets none: that of another build differs, also if nobody has changed the version. Replicas of
-//! one build have the same one.
+//! The revision of a policy that sets none: another build has another one, also with the same version. Replicas of one build
+//! have the same one.
 
 use std::{
     env,
@@ -15,14 +15,19 @@ const PART_BYTES: usize = 1 << 20;
 
 /// The version and the program's digest; the version alone if the program cannot be read.
 pub(super) fn revision(version: &str) -> String {
-    static DIGEST: LazyLock<String> =
-        LazyLock::new(|| digest().map(|digest| format!("+{digest:016x}")).unwrap_or_default());
+    static DIGEST: LazyLock<String> = LazyLock::new(|| {
+        program().and_then(digest).map(|digest| format!("+{digest:016x}")).unwrap_or_default()
+    });
     let most = version.floor_char_boundary(REVISION_BYTES - DIGEST.len());
     format!("{}{}", &version[..most], *DIGEST)
 }
 
-fn digest() -> io::Result<u64> {
-    let (mut program, mut part, mut digest) = (File::open(env::current_exe()?)?, Vec::new(), 0);
+fn program() -> io::Result<File> {
+    File::open(env::current_exe()?)
+}
+
+fn digest(mut program: impl io::Read) -> io::Result<u64> {
+    let (mut part, mut digest) = (Vec::new(), 0);
     while program.by_ref().take(PART_BYTES as u64).read_to_end(&mut part)? > 0 {
         digest = part.chunks(8).fold(digest, added);
         part.clear();
@@ -47,10 +52,15 @@ mod tests {
         let (version, digest) = long.split_once('+').unwrap();
         assert_eq!((version.len(), digest.len()), (REVISION_BYTES - 17, 16));
         assert_eq!(revision("1.0"), format!("1.0+{digest}"));
-        let of = |bytes: &[u8]| bytes.chunks(8).fold(0, added);
-        let edited = |at: usize| {
-            (0..19_u8).map(|byte| if usize::from(byte) == at { 77 } else { byte }).collect::<Vec<_>>()
-        };
-        assert!((0..19).all(|at| of(&edited(at)) != of(&edited(19))));
+        assert_eq!(program().and_then(super::digest).unwrap(), u64::from_str_radix(digest, 16).unwrap());
+        let of = |bytes: &[u8]| super::digest(bytes).unwrap();
+        let mut bytes = vec![0; PART_BYTES + 19];
+        let first = of(&bytes);
+        for at in (0..19).chain(PART_BYTES - 1..PART_BYTES + 19) {
+            bytes[at] = 77;
+            assert_ne!(of(&bytes), first, "{at}");
+            bytes[at] = 0;
+        }
+        assert_eq!(of(&bytes), first);
     }
 }

@@ -2,6 +2,7 @@ package io.extendergateway.policy;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.grpc.Status;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -113,8 +114,8 @@ public abstract non-sealed class Backend implements Source {
   }
 
   /**
-   * The same backend at an address that strangers reach, where it must not bind pods for them.
-   * Whether a policy that is built from args binds is known when it is called.
+   * The same backend at an address that other machines reach without a certificate: it must not
+   * bind. Whether a policy that is built from args binds is known when it is called.
    *
    * @throws ServeException if it is known already
    */
@@ -146,14 +147,15 @@ public abstract non-sealed class Backend implements Source {
         .orElseThrow(
             () ->
                 CallException.of(
-                    Status.Code.FAILED_PRECONDITION,
-                    "call.reads is %s, and this policy now declares reads with the id %s; repeat the handshake"
-                        .formatted(
-                            Integer.toUnsignedString(call.getReads()),
-                            Integer.toUnsignedString(declared))));
+                        Status.Code.FAILED_PRECONDITION,
+                        "call.reads is %s, and this policy now declares reads with the id %s; repeat the handshake"
+                            .formatted(
+                                Integer.toUnsignedString(call.getReads()),
+                                Integer.toUnsignedString(declared)))
+                    .because(ErrorReason.ERROR_REASON_OTHER_READS));
   }
 
-  /** Refuses to bind for strangers. */
+  /** Refuses policies that bind. */
   private static final class Exposed extends Backend {
     private final Backend backend;
     private final String refusal;

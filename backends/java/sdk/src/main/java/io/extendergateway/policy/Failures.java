@@ -1,12 +1,12 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.grpc.Status;
 import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -47,22 +47,16 @@ final class Failures {
    * answer reaches people outside.
    */
   static CallException of(Throwable thrown, String method) {
-    if (unwrapped(thrown) instanceof ShowException shown) {
-      return hidden(
-          unwrapped(shown.getCause()),
-          "failed to show %s; the backend's log says why".formatted(shown.path));
-    }
     Throwable cause = unwrapped(thrown);
-    return hidden(
-        cause,
+    String unexpected =
         "%s failed (%s); see the policy's log"
-            .formatted(inSentence(method), cause.getClass().getSimpleName()));
-  }
-
-  private static CallException hidden(Throwable cause, String unexpected) {
-    return of(
-        cause,
-        failure -> failure instanceof UndeclaredReadException ? withText(failure) : unexpected);
+            .formatted(inSentence(method), cause.getClass().getSimpleName());
+    if (cause instanceof ShowException shown) {
+      cause = unwrapped(shown.getCause());
+      unexpected = "failed to show %s; the backend's log says why".formatted(shown.path);
+    }
+    return failure(
+        cause, cause instanceof UndeclaredReadException ? withText(cause, method) : unexpected);
   }
 
   /** A method of the contract as texts name it, such as beforeFilter. */
@@ -70,17 +64,17 @@ final class Failures {
     return method.substring(0, 1).toLowerCase(Locale.ROOT) + method.substring(1);
   }
 
-  /** What the author of a policy gets to see in a test. */
-  static String testText(Throwable thrown) {
+  /** What the author of a policy gets to see in a test of this method. */
+  static String testText(Throwable thrown, String method) {
     Throwable cause = unwrapped(thrown);
     return cause instanceof ShowException
-        ? of(cause, "Introspect").getMessage()
-        : of(cause, Failures::withText).getMessage();
+        ? of(cause, method).getMessage()
+        : failure(cause, withText(cause, method)).getMessage();
   }
 
-  private static String withText(Throwable failure) {
+  private static String withText(Throwable failure, String method) {
     String line = text(failure).lines().findFirst().orElse("");
-    return "the policy failed: " + Utf8.cut(line, MAX_TEXT_BYTES);
+    return inSentence(method) + " failed: " + Utf8.cut(line, MAX_TEXT_BYTES);
   }
 
   private static Throwable unwrapped(Throwable thrown) {
@@ -92,7 +86,7 @@ final class Failures {
     return cause;
   }
 
-  private static CallException of(Throwable cause, Function<Throwable, String> unexpected) {
+  private static CallException failure(Throwable cause, String unexpected) {
     if (cause instanceof CallException known) {
       if (known.code() == Status.Code.INTERNAL) {
         // Its text says where, a trace would not.
@@ -101,8 +95,12 @@ final class Failures {
       }
       return known;
     }
-    if (cause instanceof ArgsException || cause instanceof InvalidParameterException) {
-      return CallException.of(Status.Code.INVALID_ARGUMENT, text(cause));
+    if (cause instanceof ArgsException) {
+      return CallException.invalid("%s", text(cause))
+          .because(ErrorReason.ERROR_REASON_INVALID_ARGS);
+    }
+    if (cause instanceof InvalidParameterException) {
+      return CallException.invalid("%s", text(cause));
     }
     if (cause instanceof NotFoundException) {
       return CallException.of(Status.Code.NOT_FOUND, text(cause));
@@ -117,7 +115,7 @@ final class Failures {
       return CallException.of(Status.Code.INTERNAL, text(cause));
     }
     log(cause);
-    return CallException.of(Status.Code.INTERNAL, unexpected.apply(cause));
+    return CallException.of(Status.Code.INTERNAL, unexpected);
   }
 
   private static String text(Throwable cause) {

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.extendergateway.policy.v1alpha1.MapReads;
 import io.extendergateway.policy.v1alpha1.NodeFacts;
 import io.extendergateway.policy.v1alpha1.NodeReads;
@@ -180,9 +181,10 @@ final class Filling {
     long bytes = memory(row.message);
     if (!tables.take(bytes)) {
       throw CallException.of(
-          Status.Code.RESOURCE_EXHAUSTED,
-          "the rows of all tables would need more than %d bytes; more are refused"
-              .formatted(tables.maxBytes));
+              Status.Code.RESOURCE_EXHAUSTED,
+              "the rows of all tables would need more than %d bytes; more are refused"
+                  .formatted(tables.maxBytes))
+          .because(ErrorReason.ERROR_REASON_OVERLOADED);
     }
     return new Tables.Kept(new Row(shared.in(row.message)), bytes);
   }

@@ -71,8 +71,8 @@ public final class Info {
 
   /**
    * Names everything that the answers depend on besides the request: code and rule files, not the
-   * operator's args. At most 64 bytes. Default: the version and a digest of the jar, which is right
-   * for a policy that reads nothing else.
+   * operator's args. At most 64 bytes. Default: the version and a digest of the jar or folder of
+   * the policy's class, which is right for a policy that reads nothing else.
    */
   public Info revision(String text) {
     return with(copy -> copy.revision = Objects.requireNonNull(text, "revision"));

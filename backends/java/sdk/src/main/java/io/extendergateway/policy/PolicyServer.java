@@ -112,11 +112,11 @@ public final class PolicyServer implements AutoCloseable {
 
   private PolicyServer(Backend given, ServeOptions options) throws ServeException {
     InetSocketAddress wanted = resolve(options.address);
-    boolean strangersCall =
+    boolean isExposed =
         !wanted.getAddress().isLoopbackAddress()
             && options.tlsClientCa == null
             && !options.allowUnauthenticatedBind;
-    Backend backend = strangersCall ? given.exposedAt(options.address) : given;
+    Backend backend = isExposed ? given.exposedAt(options.address) : given;
     ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads("timers"));
     timers.setRemoveOnCancelPolicy(true);
     int processors = Math.max(2, Runtime.getRuntime().availableProcessors());

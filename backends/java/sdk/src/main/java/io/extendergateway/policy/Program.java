@@ -3,6 +3,7 @@ package io.extendergateway.policy;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.URISyntaxException;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,7 +19,7 @@ import java.util.stream.Stream;
 
 /**
  * The revision of a policy that sets none: replicas of one build have the same one, and an edited
- * policy has another one also if nobody has changed the version.
+ * policy has another one, also with the same version.
  */
 final class Program {
   private static final int REVISION_BYTES = 64;
@@ -30,14 +31,15 @@ final class Program {
   /** The version, and the beginning of the digest of the jar or folder of the policy's class. */
   static String revision(Policy policy, String version) {
     CodeSource source = policy.getClass().getProtectionDomain().getCodeSource();
-    String digest = source == null ? "" : DIGESTS.computeIfAbsent(source, Program::digest);
+    String digest =
+        source == null ? "" : DIGESTS.computeIfAbsent(source, known -> digest(known.getLocation()));
     return Utf8.cut(version, REVISION_BYTES - digest.length()) + digest;
   }
 
   /** Empty if it cannot be read. */
-  private static String digest(CodeSource source) {
+  static String digest(URL location) {
     try {
-      Path program = Path.of(source.getLocation().toURI());
+      Path program = Path.of(location.toURI());
       MessageDigest digest = MessageDigest.getInstance("SHA-256");
       for (Path file : files(program)) {
         digest.update(program.relativize(file).toString().getBytes(StandardCharsets.UTF_8));

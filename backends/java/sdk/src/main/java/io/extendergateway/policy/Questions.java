@@ -5,6 +5,7 @@ import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
 import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeRef;
 import io.extendergateway.policy.v1alpha1.NodeRow;
@@ -118,8 +119,9 @@ final class Questions {
     }
     if (onlyDecides && call.getPurposeValue() != Purpose.PURPOSE_DECIDE_VALUE) {
       throw CallException.of(
-          Status.Code.FAILED_PRECONDITION,
-          "this policy has side effects and only answers PURPOSE_DECIDE");
+              Status.Code.FAILED_PRECONDITION,
+              "this policy has side effects and only answers PURPOSE_DECIDE")
+          .because(ErrorReason.ERROR_REASON_PURPOSE);
     }
   }
 

@@ -57,8 +57,8 @@ public final class Rehearsal {
       super(forbidden);
     }
 
-    private NoAnswerException(Throwable cause) {
-      super(Failures.testText(cause), cause);
+    private NoAnswerException(Throwable cause, String method) {
+      super(Failures.testText(cause, method), cause);
     }
   }
 
@@ -80,12 +80,13 @@ public final class Rehearsal {
 
   /** The policy that the backend has for these args, for all calls. */
   public static Backend withArgs(Backend backend, String args) {
-    return answered(() -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
+    return answered(
+        "GetInfo", () -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
   }
 
   /** The answer to the handshake. */
   public GetInfoResponse info() {
-    return answered(() -> answer.info(GetInfoRequest.getDefaultInstance()));
+    return answered("GetInfo", () -> answer.info(GetInfoRequest.getDefaultInstance()));
   }
 
   /** The answer to Filter. */
@@ -105,6 +106,7 @@ public final class Rehearsal {
       List<Candidate> candidates) {
     return (PreemptResponse)
         answered(
+            Kind.PREEMPT.method,
             () -> {
               var request = (PreemptRequest) asked(Kind.PREEMPT, pod, nodes);
               PreemptRequest.Builder all = request.toBuilder();
@@ -118,6 +120,7 @@ public final class Rehearsal {
   public BindResponse bind(BindRequest request) {
     return (BindResponse)
         answered(
+            Kind.BIND.method,
             () -> {
               Optional<Terms> terms = terms(Kind.BIND);
               BindRequest.Builder sent = request.toBuilder().setCall(call(terms));
@@ -150,7 +153,7 @@ public final class Rehearsal {
   }
 
   private Object ask(Kind verb, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return answered(() -> answer.answer(verb, asked(verb, pod, nodes), Trace.NONE));
+    return answered(verb.method, () -> answer.answer(verb, asked(verb, pod, nodes), Trace.NONE));
   }
 
   /** The changes by node. */
@@ -166,7 +169,7 @@ public final class Rehearsal {
 
   /** The answer to Introspect. */
   public IntrospectResponse introspect(IntrospectRequest request) {
-    return answered(() -> introspections.answer(request).toCompletableFuture().get());
+    return answered("Introspect", () -> introspections.answer(request).toCompletableFuture().get());
   }
 
   /** A verb that is not declared is not answered, whatever it is sent. */
@@ -203,10 +206,13 @@ public final class Rehearsal {
 
   private static io.extendergateway.policy.v1alpha1.Pod sent(
       Optional<Terms> terms, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
-    return terms
-        .filter(declared -> declared.reads != null)
-        .map(declared -> Sent.pod(declared.reads.pod, pod, nodes))
-        .orElse(pod);
+    var sent =
+        terms
+            .filter(declared -> declared.reads != null)
+            .map(declared -> Sent.pod(declared.reads.pod, pod, nodes))
+            .orElse(pod);
+    boolean isPure = terms.filter(declared -> declared.verb.isPure).isPresent();
+    return isPure ? sent.toBuilder().clearIdentity().build() : sent;
   }
 
   private static Nodes sent(Optional<Terms> terms, List<InCluster> nodes) {
@@ -227,14 +233,14 @@ public final class Rehearsal {
     return sent.build();
   }
 
-  private static <T> T answered(Callable<T> call) {
+  private static <T> T answered(String method, Callable<T> call) {
     try {
       return call.call();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
-      throw new NoAnswerException(interrupted);
+      throw new NoAnswerException(interrupted, method);
     } catch (Exception | StackOverflowError | AssertionError failure) {
-      throw new NoAnswerException(failure);
+      throw new NoAnswerException(failure, method);
     }
   }
 }

@@ -291,19 +291,19 @@ final class Service {
         closed = true;
         call.sendHeaders(new Metadata());
         call.sendMessage(answered);
-        end(Status.OK);
+        end(Status.OK, new Metadata());
       }
     }
 
     private synchronized void fail(CallException failure) {
       if (!closed && !call.isCancelled()) {
         closed = true;
-        end(failure.status());
+        end(failure.status(), failure.trailers());
       }
     }
 
-    private void end(Status status) {
-      call.close(status, new Metadata());
+    private void end(Status status, Metadata trailers) {
+      call.close(status, trailers);
       trace.end(status);
     }
 
@@ -361,16 +361,14 @@ final class Service {
         long applied = filling.apply(message);
         call.sendMessage(SyncNodesResponse.newBuilder().setApplied(applied).build());
         call.request(1);
-      } catch (CallException mistake) {
-        close(mistake.status());
       } catch (RuntimeException | StackOverflowError failure) {
-        close(Failures.of(failure, call.getMethodDescriptor().getBareMethodName()).status());
+        fail(Failures.of(failure, call.getMethodDescriptor().getBareMethodName()));
       }
     }
 
     @Override
     public void onHalfClose() {
-      close(Status.OK);
+      close(Status.OK, new Metadata());
     }
 
     @Override
@@ -384,15 +382,19 @@ final class Service {
     }
 
     void stop() {
-      close(Status.UNAVAILABLE.withDescription("this backend is shutting down"));
+      fail(CallException.of(Status.Code.UNAVAILABLE, "this backend is shutting down"));
     }
 
-    private synchronized void close(Status status) {
+    private void fail(CallException failure) {
+      close(failure.status(), failure.trailers());
+    }
+
+    private synchronized void close(Status status, Metadata trailers) {
       boolean open = !closed && !call.isCancelled();
       // First, so that a peer that knows the end finds no table.
       end();
       if (open) {
-        call.close(status, new Metadata());
+        call.close(status, trailers);
       }
     }
 

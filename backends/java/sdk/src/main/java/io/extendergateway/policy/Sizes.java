@@ -2,6 +2,7 @@ package io.extendergateway.policy;
 
 import com.google.protobuf.CodedInputStream;
 import com.google.protobuf.WireFormat;
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.grpc.Status;
 import java.io.IOException;
 import java.util.List;
@@ -157,9 +158,10 @@ final class Sizes {
     }
     if (left < 0) {
       throw CallException.of(
-          Status.Code.RESOURCE_EXHAUSTED,
-          "the message has %d bytes and would take more than %d decoded; send fewer and fuller entries"
-              .formatted(message.length, limit));
+              Status.Code.RESOURCE_EXHAUSTED,
+              "the message has %d bytes and would take more than %d decoded; send fewer and fuller entries"
+                  .formatted(message.length, limit))
+          .because(ErrorReason.ERROR_REASON_TOO_LARGE);
     }
   }
 

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.ErrorReason;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.grpc.Status;
 import java.util.ArrayList;
@@ -53,8 +54,9 @@ final class Tables {
     }
     if (byName.size() >= maxTables) {
       throw CallException.of(
-          Status.Code.RESOURCE_EXHAUSTED,
-          "this backend already holds %d tables, the maximum".formatted(maxTables));
+              Status.Code.RESOURCE_EXHAUSTED,
+              "this backend already holds %d tables, the maximum".formatted(maxTables))
+          .because(ErrorReason.ERROR_REASON_OVERLOADED);
     }
     byName.put(table.name, table);
   }

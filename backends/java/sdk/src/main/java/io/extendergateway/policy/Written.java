@@ -20,7 +20,7 @@ final class Written {
 
   private Written() {}
 
-  /** Rejects a verb for which there is no method: the default would answer as nobody meant. */
+  /** Rejects a verb for which there is no method: the default would answer. */
   static void check(Policy policy, Info info) {
     for (Kind verb : info.served.keySet()) {
       List<String> methods = METHODS.get(verb);

@@ -6,10 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.NodeView;
+import java.io.IOException;
+import java.net.URL;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Mistakes of declarations, and their canonical form. */
 class DeclarationTest {
@@ -54,6 +64,20 @@ class DeclarationTest {
       assertTrue(plus == 5 || plus == 51, revision);
       assertEquals(version.substring(0, plus) + "+", revision.substring(0, plus + 1));
     }
+  }
+
+  @Test
+  void theDigestIsThatOfTheProgram(@TempDir Path folder) throws IOException {
+    Path rules = Files.createDirectory(folder.resolve("policy")).resolve("Rules.class");
+    Set<String> digests = new HashSet<>();
+    for (String content : List.of("a", "b", "a")) {
+      Files.writeString(rules, content);
+      digests.add(Program.digest(folder.toUri().toURL()));
+    }
+    assertEquals(2, digests.size());
+    assertEquals("", Program.digest(folder.resolve("none.jar").toUri().toURL()));
+    // As of a jar in a jar.
+    assertEquals("", Program.digest(new URL("jar:file:/app.jar!/BOOT-INF/lib/policy.jar")));
   }
 
   @Test
@@ -127,5 +151,53 @@ class DeclarationTest {
     assertTrue(Utf8.compare("～", "😀") < 0);
     assertTrue(Utf8.compare("a", "ab") < 0);
     assertEquals(0, Utf8.compare(text, text));
+  }
+
+  /** Names another policy at each question. */
+  private record Renewed(Policy declared, Supplier<Policy> newer) implements Policy {
+    @Override
+    public Info info() {
+      return declared.info();
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return Verdict.accept();
+    }
+
+    @Override
+    public Policy current() {
+      return newer.get();
+    }
+  }
+
+  private static Policy revised(String revision) {
+    return new Declaring(pure().revision(revision));
+  }
+
+  private static String revision(Backend backend) {
+    return backend.policyFor(ByteString.EMPTY).declaration().response.getRevision();
+  }
+
+  @Test
+  void aPolicyThatIsReplacedWhileItNamesANewerOneStaysReplaced() {
+    AtomicReference<Backend.Replaceable> backend = new AtomicReference<>();
+    Supplier<Policy> newer =
+        () -> {
+          backend.get().replace(revised("by the program"));
+          return revised("by itself");
+        };
+    backend.set(Backend.replaceable(new Renewed(revised("first"), newer)));
+    assertEquals("by the program", revision(backend.get()));
+  }
+
+  @Test
+  void aMistakeInANewerOneFailsThatCallAlone() {
+    AtomicReference<Policy> newer = new AtomicReference<>(new Declaring(Info.of("p", "1")));
+    Backend backend = Backend.of(new Renewed(revised("first"), newer::get));
+    assertThrows(DeclarationException.class, () -> revision(backend));
+    assertEquals("p", backend.name().orElseThrow());
+    newer.set(revised("second"));
+    assertEquals("second", revision(backend));
   }
 }

@@ -14,7 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What strangers can do to a backend whose address they reach. */
+/** What clients without a certificate can do to a backend whose address they reach. */
 class ExposureTest {
   private static final Policy BINDER = new Declaring(Info.of("binder", "1").binds());
   private static final Policy FILTERS =
@@ -24,7 +24,7 @@ class ExposureTest {
       "0.0.0.0:0 is reached from other machines without a client certificate, and callers of this policy can bind pods";
 
   @Test
-  void strangersGetNoPolicyThatBinds() throws Exception {
+  void clientsWithoutACertificateGetNoPolicyThatBinds() throws Exception {
     ServeException refused =
         assertThrows(ServeException.class, () -> Served.of(Backend.of(BINDER), OPEN));
     assertTrue(refused.getMessage().startsWith(REFUSED), refused.getMessage());

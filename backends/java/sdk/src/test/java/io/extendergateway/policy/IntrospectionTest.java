@@ -259,7 +259,7 @@ class IntrospectionTest {
     refused(
         asked("/misread"),
         Status.Code.INTERNAL,
-        "the policy failed: parameter \"namespace\" is read and not declared; declare it as a segment :namespace of the path"
+        "introspect failed: parameter \"namespace\" is read and not declared; declare it as a segment :namespace of the path"
             + " /misread");
     refused(asked("/not-ready"), Status.Code.UNAVAILABLE, "the quotas are not loaded yet");
     assertEquals("{}", shown(served, asked("/query")));

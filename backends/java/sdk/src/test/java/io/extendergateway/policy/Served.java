@@ -15,6 +15,7 @@ import io.extendergateway.policy.v1alpha1.Purpose;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.util.Map;
@@ -90,6 +91,11 @@ final class Served implements AutoCloseable {
   /** The status of a failed call. */
   static Status failure(Executable call) {
     return assertThrows(StatusRuntimeException.class, call).getStatus();
+  }
+
+  /** Which of the errors of its code it is. */
+  static String reason(Metadata trailers) {
+    return trailers.get(Metadata.Key.of("extender-reason", Metadata.ASCII_STRING_MARSHALLER));
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
@@ -15,7 +16,9 @@ import io.extendergateway.policy.v1alpha1.Purpose;
 import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.Victim;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
@@ -23,6 +26,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** Calls over a socket: answers, and the status of every kind of failure. */
 class ServiceTest {
@@ -118,6 +122,45 @@ class ServiceTest {
     Status status = Served.failure(() -> served.filter(request));
     assertEquals(code, status.getCode(), status.toString());
     assertTrue(status.getDescription().contains(text), status.toString());
+  }
+
+  private static String reason(Executable call) {
+    var failure = assertThrows(StatusRuntimeException.class, call);
+    return failure.getStatus().getCode() + " " + Served.reason(failure.getTrailers());
+  }
+
+  @Test
+  void errorsOfOneCodeHaveDifferentReasons() throws ServeException {
+    var pod = Served.pod().toBuilder();
+    for (int at = 0; at < 200_000; at++) {
+      pod.getFactsBuilder().addTolerationsBuilder();
+    }
+    var args = Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"));
+    BindRequest.Builder shadow = bind("web").toBuilder();
+    shadow.getCallBuilder().setPurpose(Purpose.PURPOSE_SHADOW);
+    Map<String, Executable> cases =
+        Map.of(
+            "RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE",
+            () -> served.filter(Served.about("a").setPod(pod)),
+            "INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS",
+            () -> served.filter(Served.about("a").setCall(args)),
+            "FAILED_PRECONDITION ERROR_REASON_OTHER_READS",
+            () -> served.filter(Served.about("a").setCall(Served.call().setReads(9))),
+            "FAILED_PRECONDITION ERROR_REASON_PURPOSE",
+            () -> served.client.bind(shadow.build()),
+            "INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST",
+            () -> served.filter(Served.about("a").clearCall()),
+            "ABORTED ERROR_REASON_CANNOT_ANSWER",
+            () -> served.filter(Served.about("unknown")),
+            "INTERNAL ERROR_REASON_POLICY_FAILED",
+            () -> served.filter(Served.about("bug")));
+    cases.forEach((expected, call) -> assertEquals(expected, reason(call)));
+    policy.notReady = "old";
+    assertEquals(
+        "UNAVAILABLE ERROR_REASON_NOT_READY", reason(() -> served.filter(Served.about("a"))));
+    try (Served only = Served.of(new Declaring(Info.of("p", "1").binds()))) {
+      assertEquals("UNIMPLEMENTED null", reason(() -> only.filter(Served.about("a"))));
+    }
   }
 
   @Test

@@ -11,6 +11,7 @@ import io.extendergateway.policy.v1alpha1.SyncNodesRequest;
 import io.extendergateway.policy.v1alpha1.SyncNodesResponse;
 import io.extendergateway.policy.v1alpha1.TableEntry;
 import io.extendergateway.policy.v1alpha1.TableView;
+import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.util.concurrent.BlockingQueue;
@@ -53,6 +54,7 @@ class TableTest {
   private static final class Sync implements StreamObserver<SyncNodesResponse> {
     final BlockingQueue<Object> received = new LinkedBlockingQueue<>();
     final StreamObserver<SyncNodesRequest> requests;
+    volatile Metadata trailers;
 
     Sync(Served served) {
       requests = NodeTableServiceGrpc.newStub(served.channel).syncNodes(this);
@@ -65,6 +67,7 @@ class TableTest {
 
     @Override
     public void onError(Throwable error) {
+      trailers = Status.trailersFromThrowable(error);
       received.add(Status.fromThrowable(error));
     }
 
@@ -107,6 +110,7 @@ class TableTest {
         assertThrows(
             CallException.class, () -> new Filling(tables).apply(first(1).setTable(6).build()));
     assertEquals(Status.Code.RESOURCE_EXHAUSTED, full.code());
+    assertEquals("ERROR_REASON_OVERLOADED", Served.reason(full.trailers()));
     long before = tables.bytes();
     SyncNodesRequest.Builder many = next(2);
     for (int id = 2; id < 20; id++) {
@@ -130,5 +134,6 @@ class TableTest {
     served.server.close();
     Status status = (Status) sync.received.poll(20, TimeUnit.SECONDS);
     assertEquals(Status.Code.UNAVAILABLE, status.getCode());
+    assertEquals("ERROR_REASON_NOT_READY", Served.reason(sync.trailers));
   }
 }

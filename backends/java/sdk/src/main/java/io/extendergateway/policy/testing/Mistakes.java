@@ -10,6 +10,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.regex.Pattern;
 
 /**
@@ -21,13 +22,15 @@ final class Mistakes {
   private static final Pattern NUMBER =
       Pattern.compile("(?<![\\p{L}\\p{N}_./:-])\\p{N}+([.,]\\p{N}+)*");
 
-  private static final Pattern CONTROL = Pattern.compile("\\p{Cntrl}");
+  private static final Pattern CONTROL = Pattern.compile("\\p{Cc}");
 
   private static final Map<Verb, String> NAMES =
       Map.of(
           Verb.VERB_FILTER, "filter",
           Verb.VERB_SCORE, "score",
-          Verb.VERB_BEFORE_FILTER_NODES, "beforeFilterNodes");
+          Verb.VERB_BEFORE_FILTER, "beforeFilter",
+          Verb.VERB_BEFORE_FILTER_NODES, "beforeFilterNodes",
+          Verb.VERB_BEFORE_SCORE, "beforeScore");
 
   private Mistakes() {}
 
@@ -43,15 +46,27 @@ final class Mistakes {
       List<A> again = ask.apply(rotated);
       for (int at = 0; at < first.size(); at++) {
         if (!first.get(at).equals(again.get((at + 1) % first.size()))) {
-          throw new NoAnswerException(
-              ("%s is declared pure and gave another answer about node \"%s\" when it was asked again; a pure verb"
-                      + " depends on the pod, the node and the args alone: declare it without pure, or name in the"
-                      + " revision what it depends on")
-                  .formatted(NAMES.get(verb), nodes.get(at).name()));
+          throw impure(verb, "node \"%s\"".formatted(nodes.get(at).name()));
         }
       }
     }
     return first;
+  }
+
+  /** Asks about the pod; a pure hook twice. */
+  static <A> A ofPod(Source policy, Verb verb, Supplier<A> ask) {
+    A first = ask.get();
+    if (declared(policy, verb).getPure() && !ask.get().equals(first)) {
+      throw impure(verb, "the pod");
+    }
+    return first;
+  }
+
+  private static NoAnswerException impure(Verb verb, String about) {
+    return new NoAnswerException(
+        ("%s is declared pure and gave another answer about %s when it was asked again; a pure verb depends on the"
+                + " pod, the node and the args alone: declare it without pure, or name in the revision what it depends on")
+            .formatted(NAMES.get(verb), about));
   }
 
   private static VerbInfo declared(Source policy, Verb verb) {

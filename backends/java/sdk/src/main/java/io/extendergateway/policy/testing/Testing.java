@@ -1,6 +1,8 @@
 package io.extendergateway.policy.testing;
 
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER;
 import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE;
 import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
 import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
 
@@ -157,7 +159,8 @@ public final class Testing {
 
   /** What the policy changes about the pod before nodes are filtered. */
   public static PodChange beforeFilter(Source policy, TestPod pod) {
-    return Rehearsal.of(policy).beforeFilter(pod.message());
+    Rehearsal asked = Rehearsal.of(policy);
+    return Mistakes.ofPod(policy, VERB_BEFORE_FILTER, () -> asked.beforeFilter(pod.message()));
   }
 
   /**
@@ -176,7 +179,17 @@ public final class Testing {
 
   /** What the policy changes about the pod and nodes before they are scored. */
   public static Changes beforeScore(Source policy, TestPod pod, List<TestNode> nodes) {
-    return Rehearsal.of(policy).beforeScore(pod.message(), inCluster(nodes));
+    Rehearsal asked = Rehearsal.of(policy);
+    List<Changes> answers = new ArrayList<>();
+    Mistakes.perNode(
+        policy,
+        VERB_BEFORE_SCORE,
+        nodes,
+        each -> {
+          answers.add(asked.beforeScore(pod.message(), inCluster(each)));
+          return answers.get(answers.size() - 1).nodes();
+        });
+    return answers.get(0);
   }
 
   /**

@@ -28,7 +28,9 @@ class MistakesTest {
       return Info.of("p", "1")
           .filters(verb)
           .scores(verb, Scale.between(0, 10))
-          .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS).pure());
+          .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure())
+          .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS).pure())
+          .beforeScore(Hook.changing(ChangedPart.NODE_LABELS).pure());
     }
 
     @Override
@@ -40,6 +42,16 @@ class MistakesTest {
     @Override
     public int score(Pod pod, Node node) {
       return score.apply(node);
+    }
+
+    @Override
+    public PodChange beforeFilter(Pod pod) {
+      return PodChange.none().setLabel("asked", reason.apply(null));
+    }
+
+    @Override
+    public NodeChange beforeScoreNode(Pod pod, Node node) {
+      return beforeFilterNode(pod, node);
     }
 
     @Override
@@ -89,14 +101,43 @@ class MistakesTest {
             "filter is declared pure and gave another answer about node \"a\" when it was asked again; a pure verb",
             () -> filtered(counting)),
         forbidden(
+            "filter rejects node \"a\" with the reason \"no?way\"",
+            () -> filtered(rejecting(node -> "no" + (char) 0x85 + "way"))),
+        forbidden(
+            "beforeFilter is declared pure and gave another answer about the pod when it was asked again; a pure verb",
+            () -> Testing.beforeFilter(rejecting(node -> "" + ASKED.getAndIncrement()), POD)),
+        forbidden(
+            "beforeScore is declared pure and gave another answer about node \"a\"",
+            () -> Testing.beforeScore(rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
+        forbidden(
             "beforeFilterNodes is declared pure and gave another answer about node \"a\"",
             () ->
                 Testing.beforeFilterNodes(
                     rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
         forbidden(
-            "the policy failed: usage of the node is read and not declared; declare it with Verb.usage",
+            "filter failed: usage of the node is read and not declared; declare it with Verb.usage",
             () -> filtered(used)));
     assertEquals(List.of(), filtered(Testing.everything(used)));
     assertEquals(2, filtered(rejecting(node -> "rack-" + number.apply(node))).size());
+  }
+
+  /** Rejects by the pod's name. */
+  private record Named(Verb verb) implements Policy {
+    @Override
+    public Info info() {
+      return Info.of("p", "1").filters(verb);
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return pod.name().map(Verdict::reject).orElse(Verdict.accept());
+    }
+  }
+
+  @Test
+  void aPureVerbIsSentNoNameOfThePod() {
+    TestPod named = POD.identity("web", "u");
+    assertEquals(2, Testing.filter(new Named(Verb.perNode()), named, NODES).size());
+    assertEquals(0, Testing.filter(new Named(Verb.perNode().pure()), named, NODES).size());
   }
 }

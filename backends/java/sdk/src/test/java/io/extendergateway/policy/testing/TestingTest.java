@@ -73,7 +73,7 @@ class TestingTest {
   private static void undeclared(String expected, BiFunction<Pod, Node, Object> text) {
     NoAnswerException failure =
         assertThrows(NoAnswerException.class, () -> said(new Reads(), text));
-    assertEquals("the policy failed: " + expected, failure.getMessage());
+    assertEquals("filter failed: " + expected, failure.getMessage());
   }
 
   @Test
@@ -384,7 +384,7 @@ class TestingTest {
         assertThrows(
             NoAnswerException.class, () -> Testing.beforeFilterNodes(none, POD, List.of(NODE)));
     assertEquals(
-        "the policy failed: label \"rack\" of the node is read and not declared; declare it with"
+        "beforeFilterNodes failed: label \"rack\" of the node is read and not declared; declare it with"
             + " Reads.nodeLabel",
         read.getMessage());
     Says filters = new Says(new Reads(), (pod, node) -> "");
