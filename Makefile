@@ -148,12 +148,12 @@ GUARD = $(LINTED) --workspace --test ceilings --test instructions -- --include-i
 
 sdks: $(SDKS:%=sdk-%) ## The SDKs for Python, Go, TypeScript and Java: generated code, lints, tests, examples
 
-# Each crate is compiled out of its package.
+# From what is in git, and in folders of their own: the tests run what is built beside them. Each crate is compiled out of its package.
 PUBLISHED := extender-files extender-otlp extender-policy-api extender-policy-types extender-policy-sdk
-packages: rust node ## The packages of the SDKs as their registries want them, each used in a new place
+packages: rust go node ## The packages of the SDKs as their registries want them
 	for licence in $$(git ls-files '*/LICENSE'); do cmp LICENSE $$licence; done
 	cargo package --locked --allow-dirty --all-features $(PUBLISHED:%=--package %)
-	for sdk in python typescript java; do $(MAKE) -C backends/$$sdk package; done
+	for sdk in $(SDKS); do $(MAKE) -C backends/$$sdk package; done
 
 $(SDKS:%=sdk-%): sdk-%: node
 	$(MAKE) -C backends/$* check
@@ -305,12 +305,14 @@ format: rust
 
 # The compiler of the workspace is Clippy's, so that what is linted is what the tests run, and dependencies are compiled once for
 # both.
-LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ cargo test --locked
+LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ cargo
+LINTED := $(LINTING) test --locked
 
-# Also whether the lock file of the fuzz targets is current, which nothing else here builds.
+# Also programs without integration tests, which `cargo test` compiles as unit tests alone: there nothing is unused that a test uses. And
+# whether the lock file of the fuzz targets is current, which nothing else here builds.
 lint: rust
-	$(LINTED) --workspace --all-targets --no-run
-	$(LINTED) -p extender-policy-sdk --all-targets --no-run
+	$(LINTING) build --locked --workspace --all-targets
+	$(LINTING) build --locked -p extender-policy-sdk --all-targets
 	cargo tree --locked --manifest-path fuzz/Cargo.toml >/dev/null
 
 # For policy authors.

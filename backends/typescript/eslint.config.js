@@ -3,7 +3,7 @@ import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
 export default defineConfig(
-  { ignores: ['dist/', 'bin/', 'src/gen/', 'node_modules/'] },
+  { ignores: ['.package/', 'dist/', 'bin/', 'src/gen/', 'node_modules/'] },
   js.configs.recommended,
   tseslint.configs.strictTypeChecked,
   tseslint.configs.stylisticTypeChecked,

@@ -1,4 +1,4 @@
-// Tools of the SDK, pinned apart from what it depends on: `make tools` builds them.
+// Tools of the SDK, pinned apart from what it depends on.
 module extender-gateway.io/policy/tools
 
 go 1.26.0
@@ -9,10 +9,11 @@ tool (
 	honnef.co/go/tools/cmd/staticcheck
 )
 
+require golang.org/x/mod v0.41.0
+
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect

@@ -57,7 +57,7 @@ pub(super) enum Language {
     Python,
     /// 1.26 or later
     Go,
-    /// For Node.js 20 or later
+    /// For Node.js 20.19 or later
     Typescript,
     /// 17 or later, with Maven
     Java,

@@ -193,7 +193,7 @@ fn message(headers: &HeaderMap) -> String {
 
 /// Whether a resource is exhausted because of a size: gRPC libraries say so without a reason.
 fn is_about_size(headers: &HeaderMap) -> bool {
-    matches!(reason_of(headers), None | Some(ErrorReason::TooLarge))
+    reason_of(headers) != Some(ErrorReason::Overloaded)
 }
 
 fn reason_of(headers: &HeaderMap) -> Option<ErrorReason> {
@@ -259,6 +259,8 @@ mod tests {
         assert_eq!(kind(&[]), FailureKind::Oversize);
         assert_eq!(kind(&["ERROR_REASON_TOO_LARGE"]), FailureKind::Oversize);
         assert_eq!(kind(&["ERROR_REASON_OVERLOADED"]), FailureKind::Status);
+        // Of another code.
+        assert_eq!(kind(&["ERROR_REASON_UNSPECIFIED"]), FailureKind::Oversize);
         // Of a later version, and none.
         assert_eq!(kind(&["ERROR_REASON_LATER"]), FailureKind::Oversize);
         assert_eq!(kind(&["ERROR_REASON_OVERLOADED", "ERROR_REASON_OVERLOADED"]), FailureKind::Oversize);

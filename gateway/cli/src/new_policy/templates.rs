@@ -24,8 +24,8 @@ macro_rules! files {
 
 /// The files of a language: those that each has, and its own.
 macro_rules! language {
-    ($folder:literal, $($file:literal),+) => {
-        files!($folder, "Dockerfile", "README.md", "dockerignore" => ".dockerignore", "gitignore" => ".gitignore", $($file),+)
+    ($folder:literal, $($own:tt)+) => {
+        files!($folder, "Dockerfile", "README.md", "dockerignore" => ".dockerignore", "gitignore" => ".gitignore", $($own)+)
     };
 }
 
@@ -40,6 +40,7 @@ impl Template {
             Language::Go => language!("go", "go.mod", "main.go", "main_test.go"),
             Language::Typescript => language!(
                 "typescript",
+                "npmrc" => ".npmrc",
                 "package.json",
                 "src/main.ts",
                 "src/policy.test.ts",
