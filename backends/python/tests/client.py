@@ -138,7 +138,8 @@ def status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
 
 def reason(failed: Any) -> str:
     """Which of the errors of its code ends a call or a stream; empty for none of them."""
-    return dict(failed.trailing_metadata()).get("extender-reason", "").removeprefix("ERROR_REASON_")
+    found: str = dict(failed.trailing_metadata()).get("extender-reason", "")
+    return found.removeprefix("ERROR_REASON_")
 
 
 def call(purpose: policy_pb2.Purpose = policy_pb2.PURPOSE_DECIDE, **fields: Any) -> policy_pb2.Call:

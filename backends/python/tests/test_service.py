@@ -125,9 +125,14 @@ def test_errors_of_one_code_have_different_reasons(
 ) -> None:
     client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
     fields = {"call": call(), "pod": pod(), "nodes": inline([row("a")]), **changed}
-    ask = client.filter if changed else client.score
+
+    def ask() -> object:
+        if changed:
+            return client.filter(policy_pb2.FilterRequest(**fields))
+        return client.score(policy_pb2.ScoreRequest(**fields))
+
     with pytest.raises(grpc.RpcError) as raised:
-        ask(policy_pb2.FilterRequest(**fields))
+        ask()
     assert (status(raised.value)[0], reason(raised.value)) == (code, expected)
 
 
