@@ -177,10 +177,18 @@ func TestACompleteMessageIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// trickle is a message whose bytes come one a second.
-type trickle struct{ ctx context.Context }
+// trickle is a message whose bytes come one a second, after a prefix that announces more than will come.
+type trickle struct {
+	ctx    context.Context
+	prefix []byte
+}
 
-func (r trickle) Read(into []byte) (int, error) {
+func (r *trickle) Read(into []byte) (int, error) {
+	if len(r.prefix) > 0 {
+		n := copy(into, r.prefix)
+		r.prefix = r.prefix[n:]
+		return n, nil
+	}
 	select {
 	case <-r.ctx.Done():
 		return 0, io.EOF
@@ -199,7 +207,7 @@ func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		"http://"+s.address+v1alpha1.PolicyService_Filter_FullMethodName, trickle{ctx})
+		"http://"+s.address+v1alpha1.PolicyService_Filter_FullMethodName, &trickle{ctx, []byte{0, 0, 0, 0, 200}})
 	if err != nil {
 		t.Fatal(err)
 	}
