@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -16,8 +16,8 @@ import (
 const nodesBetweenChecks = 64
 
 // GetInfo is the handshake.
-func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (*v1alpha1.GetInfoResponse, error) {
-	var response *v1alpha1.GetInfoResponse
+func (s *Service) GetInfo(_ context.Context, request *v1beta1.GetInfoRequest) (*v1beta1.GetInfoResponse, error) {
+	var response *v1beta1.GetInfoResponse
 	err := guarded(s.log, "GetInfo", func() error {
 		prepared, err := s.from.policyFor(request.GetArgs())
 		if err == nil {
@@ -29,8 +29,8 @@ func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (
 }
 
 // Filter says on which of the nodes the pod may not run; with scores if they are wanted and may be given.
-func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (*v1alpha1.FilterResponse, error) {
-	response := &v1alpha1.FilterResponse{}
+func (s *Service) Filter(ctx context.Context, request *v1beta1.FilterRequest) (*v1beta1.FilterResponse, error) {
+	response := &v1beta1.FilterResponse{}
 	err := s.about(ctx, verbFilter, request, &response.Result, func(q *question) error {
 		filter := q.prepared.policy.Filter
 		verdicts, err := answers(q, "Filter.Nodes", filter.Nodes, filter.Node)
@@ -50,12 +50,12 @@ func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (
 
 // earlyScores are scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these
 // nodes include rejected ones, for which the policy may not expect to be called.
-func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
+func (s *Service) earlyScores(q *question) *v1beta1.Scores {
 	terms := q.prepared.declaration.verbs[verbScore]
 	if terms == nil || !terms.mayComeWith(q.terms) {
 		return nil
 	}
-	var scores *v1alpha1.Scores
+	var scores *v1beta1.Scores
 	err := s.answered(verbScore, func() (err error) {
 		if err = q.prepared.ready(); err == nil {
 			scores, err = q.scores()
@@ -69,8 +69,8 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 }
 
 // Score says how good each of the nodes is.
-func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v1alpha1.ScoreResponse, error) {
-	response := &v1alpha1.ScoreResponse{}
+func (s *Service) Score(ctx context.Context, request *v1beta1.ScoreRequest) (*v1beta1.ScoreResponse, error) {
+	response := &v1beta1.ScoreResponse{}
 	err := s.about(ctx, verbScore, request, &response.Result, func(q *question) (err error) {
 		response.Scores, err = q.scores()
 		return err
@@ -79,8 +79,8 @@ func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v
 }
 
 // Preempt says which pods may be evicted on which of the nodes.
-func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest) (*v1alpha1.PreemptResponse, error) {
-	response := &v1alpha1.PreemptResponse{}
+func (s *Service) Preempt(ctx context.Context, request *v1beta1.PreemptRequest) (*v1beta1.PreemptResponse, error) {
+	response := &v1beta1.PreemptResponse{}
 	err := s.about(ctx, verbPreempt, request, &response.Result, func(q *question) (err error) {
 		response.Kept, err = q.evictions(request.GetCandidates())
 		return err
@@ -89,8 +89,8 @@ func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest)
 }
 
 // Bind binds the pod, or declines.
-func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1alpha1.BindResponse, error) {
-	response := &v1alpha1.BindResponse{}
+func (s *Service) Bind(ctx context.Context, request *v1beta1.BindRequest) (*v1beta1.BindResponse, error) {
+	response := &v1beta1.BindResponse{}
 	err := s.answered(verbBind, func() error {
 		prepared, terms, err := s.chosen(ctx, request.GetCall(), verbBind)
 		if err != nil {
@@ -112,7 +112,7 @@ func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1a
 	return response, err
 }
 
-func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *terms) (BindRequest, error) {
+func bindRequest(ctx context.Context, request *v1beta1.BindRequest, terms *terms) (BindRequest, error) {
 	asked := BindRequest{request: request}
 	if pod := request.GetPod(); pod != nil {
 		if pod.GetFacts() == nil {
@@ -136,7 +136,7 @@ func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *term
 
 // checkSamePod rejects facts about another pod: what a policy decides from them would be done to this one. What the verb
 // does not read is left out.
-func checkSamePod(request *v1alpha1.BindRequest) error {
+func checkSamePod(request *v1beta1.BindRequest) error {
 	pod := request.GetPod()
 	for _, field := range []struct{ name, told, made string }{
 		{"facts.namespace", pod.GetFacts().GetNamespace(), request.GetNamespace()},
@@ -167,14 +167,14 @@ func (s *Service) bindFailed(ctx context.Context, err error) error {
 	}
 }
 
-func describeBind(result BindResult, response *v1alpha1.BindResponse) error {
+func describeBind(result BindResult, response *v1beta1.BindResponse) error {
 	switch result.kind {
 	case bindBound:
-		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_BOUND
+		response.Outcome = v1beta1.BindOutcome_BIND_OUTCOME_BOUND
 	case bindDeclined:
-		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED
+		response.Outcome = v1beta1.BindOutcome_BIND_OUTCOME_DECLINED
 	case bindNotBound:
-		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND
+		response.Outcome = v1beta1.BindOutcome_BIND_OUTCOME_NOT_BOUND
 	default:
 		return refused(codes.Internal, "bind returned no result; expected Bound, Declined, NotBound or an error")
 	}
@@ -192,9 +192,9 @@ func (p *prepared) ready() error {
 	return nil
 }
 
-func (q *question) result() *v1alpha1.Result {
-	result := &v1alpha1.Result{Miss: q.miss, Revision: q.prepared.declaration.response.GetRevision()}
-	if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
+func (q *question) result() *v1beta1.Result {
+	result := &v1beta1.Result{Miss: q.miss, Revision: q.prepared.declaration.response.GetRevision()}
+	if q.miss == v1beta1.Miss_MISS_UNSPECIFIED {
 		result.Evaluated = q.count
 	}
 	return result
@@ -223,7 +223,7 @@ func answers[T any](
 	return given, err
 }
 
-func (q *question) scores() (*v1alpha1.Scores, error) {
+func (q *question) scores() (*v1beta1.Scores, error) {
 	score := q.prepared.policy.Score
 	scores, err := answers(q, "Score.Nodes", score.Nodes, score.Node)
 	if err != nil {
@@ -237,7 +237,7 @@ func (q *question) scores() (*v1alpha1.Scores, error) {
 		}
 		values[position] = int32(score)
 	}
-	return &v1alpha1.Scores{Values: values}, nil
+	return &v1beta1.Scores{Values: values}, nil
 }
 
 // counted fails if a policy answers for more or fewer nodes than the call has: it cannot be trusted to have matched them.
@@ -248,7 +248,7 @@ func counted[T any](q *question, method string, answers []T) ([]T, error) {
 	return answers, nil
 }
 
-func (q *question) evictions(asked []*v1alpha1.Candidate) ([]*v1alpha1.KeptCandidate, error) {
+func (q *question) evictions(asked []*v1beta1.Candidate) ([]*v1beta1.KeptCandidate, error) {
 	candidates := make([]Candidate, len(asked))
 	for position, candidate := range asked {
 		candidates[position] = Candidate{node: q.nodes.At(position), candidate: candidate, of: &q.origin}
@@ -267,7 +267,7 @@ func (q *question) evictions(asked []*v1alpha1.Candidate) ([]*v1alpha1.KeptCandi
 	return kept(candidates, evictions)
 }
 
-func (q *question) checkCandidates(candidates []*v1alpha1.Candidate) error {
+func (q *question) checkCandidates(candidates []*v1beta1.Candidate) error {
 	if len(candidates) != q.nodes.Len() {
 		return malformed("nodes.count is %d and there are %d candidates; each node has one", q.count, len(candidates))
 	}
@@ -288,8 +288,8 @@ func (q *question) checkCandidates(candidates []*v1alpha1.Candidate) error {
 }
 
 // kept are the candidates that stay, by position. A policy that names a victim that does not exist has made a mistake.
-func kept(candidates []Candidate, evictions []Eviction) ([]*v1alpha1.KeptCandidate, error) {
-	var all []*v1alpha1.KeptCandidate
+func kept(candidates []Candidate, evictions []Eviction) ([]*v1beta1.KeptCandidate, error) {
+	var all []*v1beta1.KeptCandidate
 	for position, eviction := range evictions {
 		if eviction.kind == evictNone {
 			continue
@@ -298,7 +298,7 @@ func kept(candidates []Candidate, evictions []Eviction) ([]*v1alpha1.KeptCandida
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &v1alpha1.KeptCandidate{Position: uint32(position), Victims: victims})
+		all = append(all, &v1beta1.KeptCandidate{Position: uint32(position), Victims: victims})
 	}
 	return all, nil
 }
@@ -328,10 +328,10 @@ func (e Eviction) victims(position, there int) ([]uint32, error) {
 
 // rejections groups verdicts: the contract wants one entry for each reason and rule, in the order of their first
 // occurrence. It also counts the rejected nodes.
-func rejections(verdicts []Verdict) ([]*v1alpha1.Rejection, int) {
-	var groups []*v1alpha1.Rejection
-	var known map[Verdict]*v1alpha1.Rejection
-	var last *v1alpha1.Rejection
+func rejections(verdicts []Verdict) ([]*v1beta1.Rejection, int) {
+	var groups []*v1beta1.Rejection
+	var known map[Verdict]*v1beta1.Rejection
+	var last *v1beta1.Rejection
 	var lastVerdict Verdict
 	rejected := 0
 	for position, verdict := range verdicts {
@@ -342,7 +342,7 @@ func rejections(verdicts []Verdict) ([]*v1alpha1.Rejection, int) {
 		// Most nodes are rejected for the reason of the one before.
 		if last == nil || verdict != lastVerdict {
 			if known == nil {
-				known = map[Verdict]*v1alpha1.Rejection{}
+				known = map[Verdict]*v1beta1.Rejection{}
 			}
 			if known[verdict] == nil {
 				known[verdict] = verdict.group()
@@ -355,8 +355,8 @@ func rejections(verdicts []Verdict) ([]*v1alpha1.Rejection, int) {
 	return groups, rejected
 }
 
-func (v Verdict) group() *v1alpha1.Rejection {
-	return &v1alpha1.Rejection{
+func (v Verdict) group() *v1beta1.Rejection {
+	return &v1beta1.Rejection{
 		Reason:            cut(valid(v.reason), maxReasonBytes),
 		PreemptionMayHelp: v.preemption,
 		Rule:              cut(valid(v.rule), limits.RuleBytes),

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Source is what [Main] and [Serve] serve: a [Policy], or a [*Backend] for one that is built from args or replaced while
@@ -154,7 +154,7 @@ func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared
 	if earlier := versions.declaring(verb, reads); earlier != nil {
 		return earlier, nil
 	}
-	return nil, refusedFor(v1alpha1.ErrorReason_ERROR_REASON_OTHER_READS, codes.FailedPrecondition,
+	return nil, refusedFor(v1beta1.ErrorReason_ERROR_REASON_OTHER_READS, codes.FailedPrecondition,
 		"call.reads is %d, and this policy now declares reads with the id %d; repeat the handshake", reads, terms.reads())
 }
 

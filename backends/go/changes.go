@@ -3,7 +3,7 @@ package policy
 import (
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -84,11 +84,11 @@ func (c *NodeChange) String() string {
 }
 
 // message is the change as it is sent; nil for none.
-func (c *PodChange) message() *v1alpha1.PodChange {
+func (c *PodChange) message() *v1beta1.PodChange {
 	if c == nil {
 		return nil
 	}
-	message := &v1alpha1.PodChange{
+	message := &v1beta1.PodChange{
 		SetLabels: c.SetLabels, RemoveLabels: c.RemoveLabels,
 		SetNodeSelector: c.SetNodeSelector, RemoveNodeSelector: c.RemoveNodeSelector,
 		NodeAffinity: c.NodeAffinity, RemoveNodeAffinity: c.RemoveNodeAffinity,
@@ -103,11 +103,11 @@ func (c *PodChange) message() *v1alpha1.PodChange {
 }
 
 // message is the change as it is sent, without positions; nil for none.
-func (c *NodeChange) message() *v1alpha1.NodeChange {
+func (c *NodeChange) message() *v1beta1.NodeChange {
 	if c == nil {
 		return nil
 	}
-	message := &v1alpha1.NodeChange{
+	message := &v1beta1.NodeChange{
 		AddAllocatable: unlessEmpty(c.AddAllocatable),
 		SetLabels:      c.SetLabels, RemoveLabels: c.RemoveLabels,
 		AddTaints: c.AddTaints, RemoveTaints: c.RemoveTaints,

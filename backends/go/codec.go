@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/size"
 )
 
@@ -46,7 +46,7 @@ func (f *frame) decode(into proto.Message) error {
 func checkSize(shape *size.Shape, encoded []byte) error {
 	err := shape.Check(encoded)
 	if errors.Is(err, size.ErrTooLarge) {
-		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_TOO_LARGE, codes.ResourceExhausted,
+		return refusedFor(v1beta1.ErrorReason_ERROR_REASON_TOO_LARGE, codes.ResourceExhausted,
 			"the message has %d bytes; %v; send fewer and fuller entries", len(encoded), err)
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -40,8 +40,8 @@ type ControllersState struct {
 	Leader string
 }
 
-func (s ControllersState) message() *v1alpha1.Controllers {
-	return &v1alpha1.Controllers{
+func (s ControllersState) message() *v1beta1.Controllers {
+	return &v1beta1.Controllers{
 		Names: s.Names, Lease: s.Lease, Identity: s.Identity, Leader: cut(valid(s.Leader), limits.IdentityBytes),
 	}
 }
@@ -51,7 +51,7 @@ func (s ControllersState) message() *v1alpha1.Controllers {
 func (s *Service) Announce(controllers Controllers) { s.controllers = controllers }
 
 // withControllers is the handshake with their state, which changes without the declaration.
-func (s *Service) withControllers(response *v1alpha1.GetInfoResponse) *v1alpha1.GetInfoResponse {
+func (s *Service) withControllers(response *v1beta1.GetInfoResponse) *v1beta1.GetInfoResponse {
 	if s.controllers == nil {
 		return response
 	}

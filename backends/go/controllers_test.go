@@ -11,7 +11,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // elected are controllers whose leader the test says.
@@ -48,7 +48,7 @@ func (e *elected) Run(ctx context.Context, leads func(bool)) error {
 
 func watchHealth(s *server) func(healthpb.HealthCheckResponse_ServingStatus) {
 	s.t.Helper()
-	stream, err := healthpb.NewHealthClient(s.ClientConn).Watch(within(s.t), &healthpb.HealthCheckRequest{Service: "extender.policy.v1alpha1.Controllers"})
+	stream, err := healthpb.NewHealthClient(s.ClientConn).Watch(within(s.t), &healthpb.HealthCheckRequest{Service: "extender.policy.v1beta1.Controllers"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -73,14 +73,14 @@ func TestTheStateOfControllersIsShown(t *testing.T) {
 	expectHealth(healthpb.HealthCheckResponse_NOT_SERVING)
 	for _, leader := range []string{"", "other", "me"} {
 		controllers.leader.Store(leader)
-		info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{})
-		want := &v1alpha1.Controllers{Names: []string{"quotas"}, Lease: "shop/quotas", Identity: "me", Leader: leader}
+		info, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{})
+		want := &v1beta1.Controllers{Names: []string{"quotas"}, Lease: "shop/quotas", Identity: "me", Leader: leader}
 		if err != nil || !proto.Equal(info.GetControllers(), want) || info.GetName() != "no-arm" {
 			t.Errorf("%v, %v", info, err)
 		}
 	}
 	controllers.leader.Store(strings.Repeat("\xff", 300))
-	if info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil || len(info.GetControllers().GetLeader()) > 253 {
+	if info, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{}); err != nil || len(info.GetControllers().GetLeader()) > 253 {
 		t.Errorf("%v, %v", info, err)
 	}
 	controllers.leads <- true
@@ -106,7 +106,7 @@ func TestControllersStopWhileCallsFinish(t *testing.T) {
 	s := startWith(t, p, Options{Controllers: controllers})
 	answered := make(chan error, 1)
 	go func() {
-		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 		answered <- err
 	}()
 	<-began
@@ -125,7 +125,7 @@ func TestControllersStopWhileCallsFinish(t *testing.T) {
 
 func TestABackendWithoutControllersSaysNothingOfThem(t *testing.T) {
 	s := start(t, noArm())
-	if info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil || info.GetControllers() != nil {
+	if info, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{}); err != nil || info.GetControllers() != nil {
 		t.Errorf("%v, %v", info, err)
 	}
 	_, err := healthpb.NewHealthClient(s.ClientConn).Check(within(t), &healthpb.HealthCheckRequest{Service: ControllersHealth})

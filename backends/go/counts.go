@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // attribute is what a pod has of what pods are counted by.
@@ -21,13 +21,13 @@ type attribute struct {
 func (b PodsBy) of(pod Pod) (attribute, bool) {
 	var value string
 	switch b.by {
-	case v1alpha1.PodCountBy_POD_COUNT_BY_OWNER:
+	case v1beta1.PodCountBy_POD_COUNT_BY_OWNER:
 		value = pod.Owner().GetUid()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_NAMESPACE:
+	case v1beta1.PodCountBy_POD_COUNT_BY_NAMESPACE:
 		value = pod.Namespace()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
+	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		value = pod.PriorityClass()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_LABEL:
+	case v1beta1.PodCountBy_POD_COUNT_BY_LABEL:
 		// The value of a label may be empty.
 		value, has := pod.Label(b.label)
 		return attribute{namespace: pod.Namespace(), value: value}, has
@@ -101,7 +101,7 @@ func (l PodsLike) AtLeast() uint32 { return l.count.pods }
 // Counted is the count; false if it is left out.
 func (l PodsLike) Counted() (PodCount, bool) { return l.count, l.omitted == 0 }
 
-func countOnNode(count *v1alpha1.PodCount, sent sentCount) PodCount {
+func countOnNode(count *v1beta1.PodCount, sent sentCount) PodCount {
 	return PodCount{
 		by:          sent.by,
 		attribute:   attribute{namespace: count.GetNamespace(), value: count.GetValue()},
@@ -113,8 +113,8 @@ func countOnNode(count *v1alpha1.PodCount, sent sentCount) PodCount {
 }
 
 // likeOnNode looks up a count; counts were checked to ascend by namespace and value.
-func likeOnNode(counts *v1alpha1.PodCounts, sent sentCount, wanted attribute) PodsLike {
-	position, found := slices.BinarySearchFunc(counts.GetCounts(), wanted, func(count *v1alpha1.PodCount, wanted attribute) int {
+func likeOnNode(counts *v1beta1.PodCounts, sent sentCount, wanted attribute) PodsLike {
+	position, found := slices.BinarySearchFunc(counts.GetCounts(), wanted, func(count *v1beta1.PodCount, wanted attribute) int {
 		return compareCount(count.GetNamespace(), count.GetValue(), wanted.namespace, wanted.value)
 	})
 	if found {
@@ -133,13 +133,13 @@ func compareCount(namespace, value, otherNamespace, otherValue string) int {
 type Domains struct {
 	sent      *sentTopology
 	attribute attribute
-	counts    *v1alpha1.TopologyCounts
+	counts    *v1beta1.TopologyCounts
 	// unlisted is the most pods in a domain that is not listed.
 	unlisted uint32
 }
 
 // newDomains knows that the gateway leaves out the domains with the fewest pods.
-func newDomains(sent *sentTopology, of attribute, counts *v1alpha1.TopologyCounts) Domains {
+func newDomains(sent *sentTopology, of attribute, counts *v1beta1.TopologyCounts) Domains {
 	unlisted := counts.GetOmittedPods()
 	if unlisted > 0 {
 		for _, domain := range counts.GetDomains() {
@@ -179,7 +179,7 @@ func (d Domains) OmittedPods() uint32 { return d.counts.GetOmittedPods() }
 
 func (d Domains) at(value string) PodsLike {
 	domains := d.counts.GetDomains()
-	position, found := slices.BinarySearchFunc(domains, value, func(domain *v1alpha1.DomainCount, value string) int {
+	position, found := slices.BinarySearchFunc(domains, value, func(domain *v1beta1.DomainCount, value string) int {
 		return strings.Compare(domain.GetValue(), value)
 	})
 	if found {
@@ -188,7 +188,7 @@ func (d Domains) at(value string) PodsLike {
 	return PodsLike{count: d.count(nil), omitted: d.unlisted}
 }
 
-func (d Domains) count(domain *v1alpha1.DomainCount) PodCount {
+func (d Domains) count(domain *v1beta1.DomainCount) PodCount {
 	return PodCount{
 		by:          d.sent.topology.by,
 		attribute:   d.attribute,

@@ -7,12 +7,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
 // apiVersion is the package of the contract that this package implements.
-const apiVersion = "extender.policy.v1alpha1"
+const apiVersion = "extender.policy.v1beta1"
 
 // MaxMessageBytes is the largest message in both directions.
 const MaxMessageBytes = 64 << 20
@@ -61,10 +61,10 @@ func (v verb) text() string {
 }
 
 // of is the verb's number in the contract.
-func (v verb) number() v1alpha1.Verb {
-	return [...]v1alpha1.Verb{
-		v1alpha1.Verb_VERB_FILTER, v1alpha1.Verb_VERB_SCORE, v1alpha1.Verb_VERB_PREEMPT, v1alpha1.Verb_VERB_BIND,
-		v1alpha1.Verb_VERB_BEFORE_FILTER, v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, v1alpha1.Verb_VERB_BEFORE_SCORE,
+func (v verb) number() v1beta1.Verb {
+	return [...]v1beta1.Verb{
+		v1beta1.Verb_VERB_FILTER, v1beta1.Verb_VERB_SCORE, v1beta1.Verb_VERB_PREEMPT, v1beta1.Verb_VERB_BIND,
+		v1beta1.Verb_VERB_BEFORE_FILTER, v1beta1.Verb_VERB_BEFORE_FILTER_NODES, v1beta1.Verb_VERB_BEFORE_SCORE,
 	}[v]
 }
 
@@ -83,7 +83,7 @@ type terms struct {
 
 // declaration is what a policy declares: the answer to the handshake, and what a call needs of it.
 type declaration struct {
-	response *v1alpha1.GetInfoResponse
+	response *v1beta1.GetInfoResponse
 	// verbs are nil where they are not declared.
 	verbs [verbCount]*terms
 	// pages are what is shown, by path.
@@ -273,8 +273,8 @@ func (a *asDeclared) functionMistakes(add func(string)) {
 	}
 }
 
-func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
-	response := &v1alpha1.GetInfoResponse{
+func (d *declaration) respond(p *Policy) *v1beta1.GetInfoResponse {
+	response := &v1beta1.GetInfoResponse{
 		Name:               p.Name,
 		Version:            p.Version,
 		Revision:           cmp.Or(p.Revision, programRevision(p.Version)),
@@ -290,14 +290,14 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 			continue
 		}
 		info := terms.info(verb(index))
-		if info.GetVerb() == v1alpha1.Verb_VERB_SCORE {
+		if info.GetVerb() == v1beta1.Verb_VERB_SCORE {
 			p.Score.Scale.describe(info)
 		}
 		response.Verbs = append(response.Verbs, info)
 	}
 	response.Services = d.services(p)
 	for _, page := range p.Introspection {
-		path := &v1alpha1.IntrospectionPath{Path: page.Path, Description: page.Description}
+		path := &v1beta1.IntrospectionPath{Path: page.Path, Description: page.Description}
 		response.Introspection = append(response.Introspection, path)
 	}
 	return response
@@ -316,19 +316,19 @@ func (d *declaration) services(p *Policy) []string {
 	}
 	var services []string
 	if tables {
-		services = append(services, v1alpha1.NodeTableService_ServiceDesc.ServiceName)
+		services = append(services, v1beta1.NodeTableService_ServiceDesc.ServiceName)
 	}
 	if hooks {
-		services = append(services, v1alpha1.HookService_ServiceDesc.ServiceName)
+		services = append(services, v1beta1.HookService_ServiceDesc.ServiceName)
 	}
 	if len(p.Introspection) > 0 {
-		services = append(services, v1alpha1.IntrospectionService_ServiceDesc.ServiceName)
+		services = append(services, v1beta1.IntrospectionService_ServiceDesc.ServiceName)
 	}
 	return services
 }
 
-func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
-	info := &v1alpha1.VerbInfo{Verb: verb.number()}
+func (t *terms) info(verb verb) *v1beta1.VerbInfo {
+	info := &v1beta1.VerbInfo{Verb: verb.number()}
 	if t.layout != nil {
 		info.Reads = t.layout.message
 	}
@@ -341,22 +341,22 @@ func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
 	if verb != verbBeforeFilter {
 		info.NodeView = t.view.number()
 	}
-	info.Scope = v1alpha1.Scope_SCOPE_NODE
+	info.Scope = v1beta1.Scope_SCOPE_NODE
 	if t.scope == WholeSet {
-		info.Scope = v1alpha1.Scope_SCOPE_WHOLE_SET
+		info.Scope = v1beta1.Scope_SCOPE_WHOLE_SET
 	}
 	return info
 }
 
-func (s Scale) describe(info *v1alpha1.VerbInfo) {
+func (s Scale) describe(info *v1beta1.VerbInfo) {
 	if s.bounded {
 		info.ScoreMin, info.ScoreMax = proto.Int32(s.least), proto.Int32(s.largest)
 	}
-	info.Normalization = [...]v1alpha1.Normalization{
-		NotNormalized: v1alpha1.Normalization_NORMALIZATION_NONE,
-		Range:         v1alpha1.Normalization_NORMALIZATION_RANGE,
-		Max:           v1alpha1.Normalization_NORMALIZATION_MAX,
-		MinMax:        v1alpha1.Normalization_NORMALIZATION_MIN_MAX,
+	info.Normalization = [...]v1beta1.Normalization{
+		NotNormalized: v1beta1.Normalization_NORMALIZATION_NONE,
+		Range:         v1beta1.Normalization_NORMALIZATION_RANGE,
+		Max:           v1beta1.Normalization_NORMALIZATION_MAX,
+		MinMax:        v1beta1.Normalization_NORMALIZATION_MIN_MAX,
 	}[s.normalization]
 	info.Reversed = s.reversed
 }

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 func node(Pod, Node) Verdict                              { return Accept() }
@@ -57,7 +57,7 @@ func TestAllMistakesComeTogether(t *testing.T) {
 func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 	var reads Reads
 	reads.NodeLabel("zone")
-	nodeReads := &v1alpha1.Reads{Node: &v1alpha1.NodeReads{Labels: &v1alpha1.MapReads{Keys: []string{"zone"}}}}
+	nodeReads := &v1beta1.Reads{Node: &v1beta1.NodeReads{Labels: &v1beta1.MapReads{Keys: []string{"zone"}}}}
 	p := Policy{
 		Name: "all", Version: "1", Revision: "r1", RejectedConfiguration: "line 7", RawPod: true, Annotations: []string{"acme.io/"},
 		Filter: &Filter{Node: node, Pure: true, Usage: true, Reads: &reads},
@@ -83,42 +83,42 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &v1alpha1.GetInfoResponse{
-		Name: "all", Version: "1", Revision: "r1", ApiVersion: "extender.policy.v1alpha1", RejectedConfiguration: "line 7",
+	want := &v1beta1.GetInfoResponse{
+		Name: "all", Version: "1", Revision: "r1", ApiVersion: "extender.policy.v1beta1", RejectedConfiguration: "line 7",
 		Services: []string{
-			"extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.HookService", "extender.policy.v1alpha1.IntrospectionService",
+			"extender.policy.v1beta1.NodeTableService", "extender.policy.v1beta1.HookService", "extender.policy.v1beta1.IntrospectionService",
 		},
 		PodRaw: true, AnnotationPrefixes: []string{"acme.io/"}, MaxRequestBytes: 64 << 20,
-		Introspection: []*v1alpha1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
-		Verbs: []*v1alpha1.VerbInfo{
+		Introspection: []*v1beta1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
+		Verbs: []*v1beta1.VerbInfo{
 			{
-				Verb: v1alpha1.Verb_VERB_FILTER, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS, Scope: v1alpha1.Scope_SCOPE_NODE,
+				Verb: v1beta1.Verb_VERB_FILTER, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS, Scope: v1beta1.Scope_SCOPE_NODE,
 				Pure: true, Usage: true, Reads: nodeReads,
 			},
 			{
-				Verb: v1alpha1.Verb_VERB_SCORE, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW,
-				Scope: v1alpha1.Scope_SCOPE_WHOLE_SET, SideEffects: true, Usage: true, ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
-				Normalization: v1alpha1.Normalization_NORMALIZATION_MIN_MAX, Reversed: true,
+				Verb: v1beta1.Verb_VERB_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW,
+				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, SideEffects: true, Usage: true, ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
+				Normalization: v1beta1.Normalization_NORMALIZATION_MIN_MAX, Reversed: true,
 			},
 			{
-				Verb: v1alpha1.Verb_VERB_PREEMPT, NodeView: v1alpha1.NodeView_NODE_VIEW_NAME, Scope: v1alpha1.Scope_SCOPE_WHOLE_SET,
+				Verb: v1beta1.Verb_VERB_PREEMPT, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
 				SideEffects: true, Usage: true,
 			},
-			{Verb: v1alpha1.Verb_VERB_BIND},
+			{Verb: v1beta1.Verb_VERB_BIND},
 			{
-				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER, Scope: v1alpha1.Scope_SCOPE_NODE, Pure: true,
-				Changes: []v1alpha1.ChangedPart{1, 2, 3, 4, 5},
+				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Pure: true,
+				Changes: []v1beta1.ChangedPart{1, 2, 3, 4, 5},
 			},
 			{
-				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS,
-				Scope: v1alpha1.Scope_SCOPE_WHOLE_SET, Usage: true, Reads: nodeReads,
-				Changes: []v1alpha1.ChangedPart{
-					v1alpha1.ChangedPart_CHANGED_PART_NODE_LABELS, v1alpha1.ChangedPart_CHANGED_PART_NODE_TAINTS,
+				Verb: v1beta1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS,
+				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Usage: true, Reads: nodeReads,
+				Changes: []v1beta1.ChangedPart{
+					v1beta1.ChangedPart_CHANGED_PART_NODE_LABELS, v1beta1.ChangedPart_CHANGED_PART_NODE_TAINTS,
 				},
 			},
 			{
-				Verb: v1alpha1.Verb_VERB_BEFORE_SCORE, NodeView: v1alpha1.NodeView_NODE_VIEW_NAME, Scope: v1alpha1.Scope_SCOPE_NODE,
-				Pure: true, Changes: []v1alpha1.ChangedPart{v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE},
+				Verb: v1beta1.Verb_VERB_BEFORE_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_NODE,
+				Pure: true, Changes: []v1beta1.ChangedPart{v1beta1.ChangedPart_CHANGED_PART_NODE_USAGE},
 			},
 		},
 	}
@@ -135,7 +135,7 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
 	var nothing, name Reads
 	name.Node(NodeName)
-	view := func(filter Filter) v1alpha1.NodeView {
+	view := func(filter Filter) v1beta1.NodeView {
 		p := filters(filter)
 		d, err := declare(&p)
 		if err != nil {
@@ -145,13 +145,13 @@ func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
 	}
 	for _, c := range []struct {
 		filter Filter
-		view   v1alpha1.NodeView
+		view   v1beta1.NodeView
 	}{
-		{Filter{Node: node, Reads: &nothing}, v1alpha1.NodeView_NODE_VIEW_NAME},
-		{Filter{Node: node, Reads: &name}, v1alpha1.NodeView_NODE_VIEW_NAME},
-		{Filter{Node: node, Reads: &nothing, Usage: true}, v1alpha1.NodeView_NODE_VIEW_FACTS},
-		{Filter{Node: node, Reads: &nothing, View: ViewFactsAndRaw}, v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW},
-		{Filter{Node: node}, v1alpha1.NodeView_NODE_VIEW_FACTS},
+		{Filter{Node: node, Reads: &nothing}, v1beta1.NodeView_NODE_VIEW_NAME},
+		{Filter{Node: node, Reads: &name}, v1beta1.NodeView_NODE_VIEW_NAME},
+		{Filter{Node: node, Reads: &nothing, Usage: true}, v1beta1.NodeView_NODE_VIEW_FACTS},
+		{Filter{Node: node, Reads: &nothing, View: ViewFactsAndRaw}, v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW},
+		{Filter{Node: node}, v1beta1.NodeView_NODE_VIEW_FACTS},
 	} {
 		if got := view(c.filter); got != c.view {
 			t.Errorf("%+v: %v, want %v", c.filter, got, c.view)
@@ -203,13 +203,13 @@ func TestADeclarationIsCanonical(t *testing.T) {
 	if !proto.Equal(a.message, b.message) || a.table != b.table {
 		t.Errorf("%v is not %v", a.message, b.message)
 	}
-	want := &v1alpha1.NodeReads{
-		Parts:  []v1alpha1.NodePart{v1alpha1.NodePart_NODE_PART_TAINTS, v1alpha1.NodePart_NODE_PART_NAME},
-		Labels: &v1alpha1.MapReads{Keys: []string{"Zone", "zone"}, Prefixes: []string{"acme.io/"}},
-		PodCounts: []*v1alpha1.PodCountReads{
-			{By: v1alpha1.PodCountBy_POD_COUNT_BY_OWNER},
-			{By: v1alpha1.PodCountBy_POD_COUNT_BY_LABEL, Label: "a"},
-			{By: v1alpha1.PodCountBy_POD_COUNT_BY_LABEL, Label: "b", Requests: true},
+	want := &v1beta1.NodeReads{
+		Parts:  []v1beta1.NodePart{v1beta1.NodePart_NODE_PART_TAINTS, v1beta1.NodePart_NODE_PART_NAME},
+		Labels: &v1beta1.MapReads{Keys: []string{"Zone", "zone"}, Prefixes: []string{"acme.io/"}},
+		PodCounts: []*v1beta1.PodCountReads{
+			{By: v1beta1.PodCountBy_POD_COUNT_BY_OWNER},
+			{By: v1beta1.PodCountBy_POD_COUNT_BY_LABEL, Label: "a"},
+			{By: v1beta1.PodCountBy_POD_COUNT_BY_LABEL, Label: "b", Requests: true},
 		},
 	}
 	if !proto.Equal(a.rows, want) {
@@ -238,7 +238,7 @@ func TestKeysReadByPositionAndByText(t *testing.T) {
 	rack := reads.NodeLabel("acme.io/rack")
 	prefix := reads.NodeLabels("acme.io/")
 	layout := newLayout(&reads, ViewFacts)
-	n := Node{access: layout.node, row: &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{
+	n := Node{access: layout.node, row: &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{
 		LabelValues: []string{"", "z1"}, AbsentLabels: []uint32{0}, Labels: map[string]string{"acme.io/rack": "r1"},
 	}}}
 	for key, want := range map[NodeKey]string{zone: "z1 true", arch: " false", rack: "r1 true"} {
@@ -269,8 +269,8 @@ func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
 	var reads Reads
 	reads.NodeLabels("acme.io/")
 	l := newLayout(&reads, ViewFacts)
-	n := Node{access: l.node, row: &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{}}}
-	p := podOrigin{ctx: context.Background(), access: l.pod}.view(&v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}})
+	n := Node{access: l.node, row: &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{}}}
+	p := podOrigin{ctx: context.Background(), access: l.pod}.view(&v1beta1.Pod{Facts: &v1beta1.PodFacts{}})
 	var others Reads
 	count, zones := others.PodsBy(ByOwner()), others.PodsByTopology(ByLabel("app"), "zone")
 	undeclaredNode := Node{row: n.row}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -17,25 +17,25 @@ import (
 // sentence for operators.
 type callError struct {
 	code   codes.Code
-	reason v1alpha1.ErrorReason
+	reason v1beta1.ErrorReason
 	text   string
 }
 
 func (e *callError) Error() string { return e.text }
 
 // usualReasons are those of errors that name no other.
-var usualReasons = map[codes.Code]v1alpha1.ErrorReason{
-	codes.InvalidArgument: v1alpha1.ErrorReason_ERROR_REASON_INVALID_REQUEST,
-	codes.Unavailable:     v1alpha1.ErrorReason_ERROR_REASON_NOT_READY,
-	codes.Aborted:         v1alpha1.ErrorReason_ERROR_REASON_CANNOT_ANSWER,
-	codes.Internal:        v1alpha1.ErrorReason_ERROR_REASON_POLICY_FAILED,
+var usualReasons = map[codes.Code]v1beta1.ErrorReason{
+	codes.InvalidArgument: v1beta1.ErrorReason_ERROR_REASON_INVALID_REQUEST,
+	codes.Unavailable:     v1beta1.ErrorReason_ERROR_REASON_NOT_READY,
+	codes.Aborted:         v1beta1.ErrorReason_ERROR_REASON_CANNOT_ANSWER,
+	codes.Internal:        v1beta1.ErrorReason_ERROR_REASON_POLICY_FAILED,
 }
 
 func refused(code codes.Code, format string, values ...any) error {
 	return refusedFor(usualReasons[code], code, format, values...)
 }
 
-func refusedFor(reason v1alpha1.ErrorReason, code codes.Code, format string, values ...any) error {
+func refusedFor(reason v1beta1.ErrorReason, code codes.Code, format string, values ...any) error {
 	return &callError{code: code, reason: reason, text: fmt.Sprintf(format, values...)}
 }
 
@@ -46,7 +46,7 @@ func malformed(format string, values ...any) error {
 
 // wrongArgs are not those of the policy.
 func wrongArgs(format string, values ...any) error {
-	return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_INVALID_ARGS, codes.InvalidArgument, format, values...)
+	return refusedFor(v1beta1.ErrorReason_ERROR_REASON_INVALID_ARGS, codes.InvalidArgument, format, values...)
 }
 
 // missing is a field that every request has.
@@ -79,7 +79,7 @@ func statusOf(err error) error {
 // statusError is a status with its reason, which travels in a trailer of its own.
 type statusError struct {
 	error
-	reason v1alpha1.ErrorReason
+	reason v1beta1.ErrorReason
 }
 
 // GRPCStatus is for package status.
@@ -88,7 +88,7 @@ func (e *statusError) GRPCStatus() *status.Status { return status.Convert(e.erro
 // trailerOf is the trailer for an error of a call or a stream; none if it has no reason.
 func trailerOf(err error) metadata.MD {
 	var known *statusError
-	if errors.As(err, &known) && known.reason != v1alpha1.ErrorReason_ERROR_REASON_UNSPECIFIED {
+	if errors.As(err, &known) && known.reason != v1beta1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return metadata.Pairs("extender-reason", known.reason.String())
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 func TestErrorsOfOneCodeHaveDifferentReasons(t *testing.T) {
@@ -18,39 +18,39 @@ func TestErrorsOfOneCodeHaveDifferentReasons(t *testing.T) {
 		panic(fails[node.Name()])
 	}}})
 	large := labeled("a", nil)
-	large.Facts.Taints = make([]*v1alpha1.Taint, 1<<17)
+	large.Facts.Taints = make([]*v1beta1.Taint, 1<<17)
 	for position := range large.Facts.Taints {
-		large.Facts.Taints[position] = &v1alpha1.Taint{}
+		large.Facts.Taints[position] = &v1beta1.Taint{}
 	}
-	about := func(row *v1alpha1.NodeRow, change func(*v1alpha1.Call)) *v1alpha1.FilterRequest {
-		request := &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)}
+	about := func(row *v1beta1.NodeRow, change func(*v1beta1.Call)) *v1beta1.FilterRequest {
+		request := &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)}
 		change(request.Call)
 		return request
 	}
-	unchanged := func(*v1alpha1.Call) {}
+	unchanged := func(*v1beta1.Call) {}
 	for _, c := range []struct {
 		method  string
-		request *v1alpha1.FilterRequest
+		request *v1beta1.FilterRequest
 		code    codes.Code
 		reason  string
 	}{
 		{"Filter", about(large, unchanged), codes.ResourceExhausted, "TOO_LARGE"},
-		{"Filter", about(labeled("a", nil), func(c *v1alpha1.Call) { c.Args = []byte(`{"a":1}`) }), codes.InvalidArgument, "INVALID_ARGS"},
-		{"Filter", about(labeled("a", nil), func(c *v1alpha1.Call) { c.Reads = 9 }), codes.FailedPrecondition, "OTHER_READS"},
-		{"Filter", about(labeled("a", nil), func(c *v1alpha1.Call) { c.Purpose = v1alpha1.Purpose_PURPOSE_REPLAY }), codes.FailedPrecondition, "PURPOSE"},
-		{"Filter", &v1alpha1.FilterRequest{Call: call()}, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Args = []byte(`{"a":1}`) }), codes.InvalidArgument, "INVALID_ARGS"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Reads = 9 }), codes.FailedPrecondition, "OTHER_READS"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Purpose = v1beta1.Purpose_PURPOSE_REPLAY }), codes.FailedPrecondition, "PURPOSE"},
+		{"Filter", &v1beta1.FilterRequest{Call: call()}, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"Filter", about(labeled("not ready", nil), unchanged), codes.Unavailable, "NOT_READY"},
 		{"Filter", about(labeled("cannot", nil), unchanged), codes.Aborted, "CANNOT_ANSWER"},
 		{"Filter", about(labeled("bug", nil), unchanged), codes.Internal, "POLICY_FAILED"},
 		{"Score", about(labeled("a", nil), unchanged), codes.Unimplemented, ""},
 	} {
 		var trailer metadata.MD
-		err := s.Invoke(within(t), "/extender.policy.v1alpha1.PolicyService/"+c.method, c.request, &v1alpha1.FilterResponse{}, grpc.Trailer(&trailer))
+		err := s.Invoke(within(t), "/extender.policy.v1beta1.PolicyService/"+c.method, c.request, &v1beta1.FilterResponse{}, grpc.Trailer(&trailer))
 		expectReason(t, err, trailer, c.code, c.reason)
 	}
 	s.bound.service.tables.maxTables = 0
-	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
-	err := table.exchange(&v1alpha1.SyncNodesRequest{})
+	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	err := table.exchange(&v1beta1.SyncNodesRequest{})
 	expectReason(t, err, table.stream.Trailer(), codes.ResourceExhausted, "OVERLOADED")
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 func binder() Policy {
@@ -42,9 +42,9 @@ func TestStrangersGetNoPolicyThatBinds(t *testing.T) {
 	}
 	// Whether one that is built from args binds is known when it is called.
 	s := startWith(t, Configured(struct{}{}, func(struct{}) (Policy, error) { return binder(), nil }), Options{Address: open})
-	_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{})
+	_, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{})
 	expect(t, err, codes.FailedPrecondition, want)
-	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "a", Name: "b", Uid: "c", Node: "d"})
+	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: call(), Namespace: "a", Name: "b", Uid: "c", Node: "d"})
 	expect(t, err, codes.FailedPrecondition, want)
 }
 
@@ -202,12 +202,12 @@ func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
 	s := start(t, noArm())
 	ctx, cancel := context.WithTimeout(context.Background(), 3*arrivalTimeout)
 	defer cancel()
-	stream, err := v1alpha1.NewNodeTableServiceClient(s).SyncNodes(ctx)
+	stream, err := v1beta1.NewNodeTableServiceClient(s).SyncNodes(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		"http://"+s.address+v1alpha1.PolicyService_Filter_FullMethodName, &trickle{ctx, []byte{0, 0, 0, 0, 200}})
+		"http://"+s.address+v1beta1.PolicyService_Filter_FullMethodName, &trickle{ctx, []byte{0, 0, 0, 0, 200}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
 		t.Errorf("it ended after %v", took)
 	}
 	// A stream may be silent for as long as it likes.
-	if err := stream.Send(&v1alpha1.SyncNodesRequest{}); err != nil {
+	if err := stream.Send(&v1beta1.SyncNodesRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv()

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // server is a backend on a real socket.
@@ -23,7 +23,7 @@ type server struct {
 	bound   *bound
 	stop    func()
 	*grpc.ClientConn
-	v1alpha1.PolicyServiceClient
+	v1beta1.PolicyServiceClient
 }
 
 func start(t *testing.T, source Source) *server {
@@ -69,7 +69,7 @@ func (s *server) connect() {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = connection.Close() })
-	s.ClientConn, s.PolicyServiceClient = connection, v1alpha1.NewPolicyServiceClient(connection)
+	s.ClientConn, s.PolicyServiceClient = connection, v1beta1.NewPolicyServiceClient(connection)
 }
 
 func within(t *testing.T) context.Context {
@@ -85,14 +85,14 @@ func expect(t *testing.T, err error, code codes.Code, text string) {
 	}
 }
 
-func call() *v1alpha1.Call {
-	return &v1alpha1.Call{Id: "c-1", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "b"}
+func call() *v1beta1.Call {
+	return &v1beta1.Call{Id: "c-1", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "b"}
 }
 
 // reading is a call for the declaration of a verb.
-func (s *server) reading(verb v1alpha1.Verb) *v1alpha1.Call {
+func (s *server) reading(verb v1beta1.Verb) *v1beta1.Call {
 	s.t.Helper()
-	info, err := s.GetInfo(within(s.t), &v1alpha1.GetInfoRequest{})
+	info, err := s.GetInfo(within(s.t), &v1beta1.GetInfoRequest{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -105,17 +105,17 @@ func (s *server) reading(verb v1alpha1.Verb) *v1alpha1.Call {
 	return asked
 }
 
-func podMessage() *v1alpha1.Pod {
-	return &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Namespace: "shop"}}
+func podMessage() *v1beta1.Pod {
+	return &v1beta1.Pod{Facts: &v1beta1.PodFacts{Namespace: "shop"}}
 }
 
 // labeled is a row with facts, for a verb without Reads.
-func labeled(name string, labels map[string]string) *v1alpha1.NodeRow {
-	return &v1alpha1.NodeRow{Name: name, Facts: &v1alpha1.NodeFacts{Labels: labels}}
+func labeled(name string, labels map[string]string) *v1beta1.NodeRow {
+	return &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{Labels: labels}}
 }
 
-func inline(rows ...*v1alpha1.NodeRow) *v1alpha1.Nodes {
-	return &v1alpha1.Nodes{Count: uint32(len(rows)), Form: &v1alpha1.Nodes_Rows{Rows: &v1alpha1.NodeRows{Rows: rows}}}
+func inline(rows ...*v1beta1.NodeRow) *v1beta1.Nodes {
+	return &v1beta1.Nodes{Count: uint32(len(rows)), Form: &v1beta1.Nodes_Rows{Rows: &v1beta1.NodeRows{Rows: rows}}}
 }
 
 // noArm without a declaration of what it reads.

@@ -3,12 +3,12 @@ package policy
 import (
 	"context"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // BeforeFilter says what changes about the pod before filters are called.
-func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilterRequest) (*v1alpha1.BeforeFilterResponse, error) {
-	response := &v1alpha1.BeforeFilterResponse{}
+func (s *Service) BeforeFilter(ctx context.Context, request *v1beta1.BeforeFilterRequest) (*v1beta1.BeforeFilterResponse, error) {
+	response := &v1beta1.BeforeFilterResponse{}
 	err := s.about(ctx, verbBeforeFilter, request, &response.Result, func(q *question) error {
 		response.Pod = q.prepared.policy.BeforeFilter.Pod(q.pod).message()
 		return nil
@@ -18,9 +18,9 @@ func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilt
 
 // BeforeFilterNodes says what changes about nodes before filters are called.
 func (s *Service) BeforeFilterNodes(
-	ctx context.Context, request *v1alpha1.BeforeFilterNodesRequest,
-) (*v1alpha1.BeforeFilterNodesResponse, error) {
-	response := &v1alpha1.BeforeFilterNodesResponse{}
+	ctx context.Context, request *v1beta1.BeforeFilterNodesRequest,
+) (*v1beta1.BeforeFilterNodesResponse, error) {
+	response := &v1beta1.BeforeFilterNodesResponse{}
 	err := s.about(ctx, verbBeforeFilterNodes, request, &response.Result, func(q *question) (err error) {
 		response.Nodes, err = q.beforeFilterNodes()
 		return err
@@ -29,8 +29,8 @@ func (s *Service) BeforeFilterNodes(
 }
 
 // BeforeScore says what changes about the pod and nodes before they are scored.
-func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScoreRequest) (*v1alpha1.BeforeScoreResponse, error) {
-	response := &v1alpha1.BeforeScoreResponse{}
+func (s *Service) BeforeScore(ctx context.Context, request *v1beta1.BeforeScoreRequest) (*v1beta1.BeforeScoreResponse, error) {
+	response := &v1beta1.BeforeScoreResponse{}
 	err := s.about(ctx, verbBeforeScore, request, &response.Result, func(q *question) (err error) {
 		response.Pod, response.Nodes, err = q.beforeScore()
 		return err
@@ -38,7 +38,7 @@ func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScore
 	return response, err
 }
 
-func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
+func (q *question) beforeFilterNodes() ([]*v1beta1.NodeChange, error) {
 	hook := q.prepared.policy.BeforeFilterNodes
 	if hook.Nodes != nil {
 		return q.nodeChanges(hook.Nodes(q.ctx, q.pod, q.nodes))
@@ -46,7 +46,7 @@ func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
 	return q.eachChange(hook.Node)
 }
 
-func (q *question) beforeScore() (pod *v1alpha1.PodChange, nodes []*v1alpha1.NodeChange, err error) {
+func (q *question) beforeScore() (pod *v1beta1.PodChange, nodes []*v1beta1.NodeChange, err error) {
 	hook := q.prepared.policy.BeforeScore
 	if hook.Nodes != nil {
 		ofPod, ofNodes := hook.Nodes(q.ctx, q.pod, q.nodes)
@@ -63,7 +63,7 @@ func (q *question) beforeScore() (pod *v1alpha1.PodChange, nodes []*v1alpha1.Nod
 }
 
 // eachChange asks about each node.
-func (q *question) eachChange(changeOf func(Pod, Node) *NodeChange) ([]*v1alpha1.NodeChange, error) {
+func (q *question) eachChange(changeOf func(Pod, Node) *NodeChange) ([]*v1beta1.NodeChange, error) {
 	changes := make([]*NodeChange, q.nodes.Len())
 	if err := q.each(func(position int, node Node) { changes[position] = changeOf(q.pod, node) }); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (q *question) eachChange(changeOf func(Pod, Node) *NodeChange) ([]*v1alpha1
 
 // nodeChanges groups changes: the contract wants one entry for equal ones, in the order of their first occurrence. None is
 // none for all nodes.
-func (q *question) nodeChanges(returned []*NodeChange) ([]*v1alpha1.NodeChange, error) {
+func (q *question) nodeChanges(returned []*NodeChange) ([]*v1beta1.NodeChange, error) {
 	if len(returned) == 0 {
 		return nil, nil
 	}
@@ -81,9 +81,9 @@ func (q *question) nodeChanges(returned []*NodeChange) ([]*v1alpha1.NodeChange, 
 	if err != nil {
 		return nil, err
 	}
-	groups := changeGroups{known: map[string]*v1alpha1.NodeChange{}}
+	groups := changeGroups{known: map[string]*v1beta1.NodeChange{}}
 	var last *NodeChange
-	var group *v1alpha1.NodeChange
+	var group *v1beta1.NodeChange
 	for position, change := range returned {
 		// Many nodes change as the one before.
 		if change != last {
@@ -98,12 +98,12 @@ func (q *question) nodeChanges(returned []*NodeChange) ([]*v1alpha1.NodeChange, 
 
 // changeGroups are distinct changes.
 type changeGroups struct {
-	known map[string]*v1alpha1.NodeChange
-	all   []*v1alpha1.NodeChange
+	known map[string]*v1beta1.NodeChange
+	all   []*v1beta1.NodeChange
 }
 
 // of is the group of a change that has no positions yet; nil for none.
-func (g *changeGroups) of(change *v1alpha1.NodeChange) *v1alpha1.NodeChange {
+func (g *changeGroups) of(change *v1beta1.NodeChange) *v1beta1.NodeChange {
 	if change == nil {
 		return nil
 	}

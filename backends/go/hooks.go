@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // BeforeFilter declares the hook that changes the pod before filters are called: the hooks and filters that follow in this
@@ -91,10 +91,10 @@ func (p *Policy) hooks() []asDeclared {
 }
 
 // changedParts are the parts that a hook declares to change, in ascending order.
-func changedParts(declared []ChangedPart) []v1alpha1.ChangedPart {
-	changed := make([]v1alpha1.ChangedPart, len(declared))
+func changedParts(declared []ChangedPart) []v1beta1.ChangedPart {
+	changed := make([]v1beta1.ChangedPart, len(declared))
 	for index, part := range declared {
-		changed[index] = v1alpha1.ChangedPart(part)
+		changed[index] = v1beta1.ChangedPart(part)
 	}
 	slices.Sort(changed)
 	return slices.Compact(changed)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 var (
@@ -48,25 +48,25 @@ func beforeFilterNodes(hook *BeforeFilterNodes) Policy {
 }
 func beforeScore(hook *BeforeScore) Policy { return hooked(func(p *Policy) { p.BeforeScore = hook }) }
 
-func (s *server) hooks() v1alpha1.HookServiceClient {
-	return v1alpha1.NewHookServiceClient(s.ClientConn)
+func (s *server) hooks() v1beta1.HookServiceClient {
+	return v1beta1.NewHookServiceClient(s.ClientConn)
 }
 
-func (s *server) beforeFilter() (*v1alpha1.BeforeFilterResponse, error) {
+func (s *server) beforeFilter() (*v1beta1.BeforeFilterResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeFilter(within(s.t), &v1alpha1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
+	return s.hooks().BeforeFilter(within(s.t), &v1beta1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
 }
 
-func (s *server) beforeFilterNodes(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeFilterNodesResponse, error) {
+func (s *server) beforeFilterNodes(rows ...*v1beta1.NodeRow) (*v1beta1.BeforeFilterNodesResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeFilterNodes(within(s.t), &v1alpha1.BeforeFilterNodesRequest{
+	return s.hooks().BeforeFilterNodes(within(s.t), &v1beta1.BeforeFilterNodesRequest{
 		Call: call(), Pod: podMessage(), Nodes: inline(rows...),
 	})
 }
 
-func (s *server) beforeScore(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeScoreResponse, error) {
+func (s *server) beforeScore(rows ...*v1beta1.NodeRow) (*v1beta1.BeforeScoreResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeScore(within(s.t), &v1alpha1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+	return s.hooks().BeforeScore(within(s.t), &v1beta1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
 }
 
 func TestEachMistakeOfAHookIsNamed(t *testing.T) {
@@ -94,14 +94,14 @@ func TestEachMistakeOfAHookIsNamed(t *testing.T) {
 }
 
 func TestBeforeFilterChangesThePod(t *testing.T) {
-	affinity := &NodeAffinity{Required: &v1alpha1.NodeSelector{}}
+	affinity := &NodeAffinity{Required: &v1beta1.NodeSelector{}}
 	for _, c := range []struct {
 		change *PodChange
-		want   *v1alpha1.PodChange
+		want   *v1beta1.PodChange
 	}{
 		{nil, nil},
 		{&PodChange{Reason: "nothing", AddRequests: &Resources{}, SetLabels: map[string]string{}}, nil},
-		{&PodChange{NodeAffinity: &NodeAffinity{}}, &v1alpha1.PodChange{NodeAffinity: &NodeAffinity{}}},
+		{&PodChange{NodeAffinity: &NodeAffinity{}}, &v1beta1.PodChange{NodeAffinity: &NodeAffinity{}}},
 		{
 			&PodChange{
 				SetLabels: map[string]string{"a": ""}, RemoveLabels: []string{"b"},
@@ -109,17 +109,17 @@ func TestBeforeFilterChangesThePod(t *testing.T) {
 				NodeAffinity: affinity, AddTolerations: []*Toleration{{Operator: "Exists"}}, RemoveTolerations: []*Toleration{{Key: "k"}},
 				AddRequests: &Resources{MilliCpu: -1}, Reason: strings.Repeat("ä", 101),
 			},
-			&v1alpha1.PodChange{
+			&v1beta1.PodChange{
 				SetLabels: map[string]string{"a": ""}, RemoveLabels: []string{"b"},
 				SetNodeSelector: map[string]string{"c": "d"}, RemoveNodeSelector: []string{"e"},
 				NodeAffinity: affinity, AddTolerations: []*Toleration{{Operator: "Exists"}}, RemoveTolerations: []*Toleration{{Key: "k"}},
 				AddRequests: &Resources{MilliCpu: -1}, Reason: strings.Repeat("ä", 100),
 			},
 		},
-		{&PodChange{RemoveNodeAffinity: true, Reason: "\xff"}, &v1alpha1.PodChange{RemoveNodeAffinity: true, Reason: "\uFFFD"}},
+		{&PodChange{RemoveNodeAffinity: true, Reason: "\xff"}, &v1beta1.PodChange{RemoveNodeAffinity: true, Reason: "\uFFFD"}},
 	} {
 		response, err := start(t, beforeFilter(changesPod(c.change))).beforeFilter()
-		want := &v1alpha1.BeforeFilterResponse{Result: &v1alpha1.Result{Evaluated: 1, Revision: "1"}, Pod: c.want}
+		want := &v1beta1.BeforeFilterResponse{Result: &v1beta1.Result{Evaluated: 1, Revision: "1"}, Pod: c.want}
 		if err != nil || !proto.Equal(response, want) {
 			t.Errorf("%v, %v; want %v", response, err, want)
 		}
@@ -148,13 +148,13 @@ func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
 		}
 	}
 	zones := []string{"amounts", "shared", "shared", "none", "empty", "labels", "shared", "amounts", "empty", "labels", "other reason"}
-	var rows []*v1alpha1.NodeRow
+	var rows []*v1beta1.NodeRow
 	for position, zone := range zones {
 		rows = append(rows, labeled(fmt.Sprint("n", position), map[string]string{"zone": zone}))
 	}
-	want := &v1alpha1.BeforeFilterNodesResponse{
-		Result: &v1alpha1.Result{Evaluated: 11, Revision: "1"},
-		Nodes: []*v1alpha1.NodeChange{
+	want := &v1beta1.BeforeFilterNodesResponse{
+		Result: &v1beta1.Result{Evaluated: 11, Revision: "1"},
+		Nodes: []*v1beta1.NodeChange{
 			{
 				Positions:      []uint32{0, 7},
 				AddAllocatable: &Resources{MilliCpu: 1, Others: map[string]int64{"a": 1, "b": -2, "c": 3}},
@@ -189,12 +189,12 @@ func TestBeforeScoreChangesThePodAndNodes(t *testing.T) {
 		return nil
 	}
 	changes := slices.Concat(allOfPod, allOfNodes)
-	wantPod := &v1alpha1.PodChange{RemoveLabels: []string{"app"}}
-	wantNodes := []*v1alpha1.NodeChange{{Positions: []uint32{1}, RemoveLabels: []string{"zone"}}}
+	wantPod := &v1beta1.PodChange{RemoveLabels: []string{"app"}}
+	wantNodes := []*v1beta1.NodeChange{{Positions: []uint32{1}, RemoveLabels: []string{"zone"}}}
 	for name, c := range map[string]struct {
 		hook  *BeforeScore
-		pod   *v1alpha1.PodChange
-		nodes []*v1alpha1.NodeChange
+		pod   *v1beta1.PodChange
+		nodes []*v1beta1.NodeChange
 	}{
 		"pod":  {&BeforeScore{Changes: changes, Pod: pod}, wantPod, nil},
 		"node": {&BeforeScore{Changes: allOfNodes, Pure: true, Node: node}, nil, wantNodes},
@@ -207,7 +207,7 @@ func TestBeforeScoreChangesThePodAndNodes(t *testing.T) {
 		}}, wantPod, nil},
 	} {
 		response, err := start(t, beforeScore(c.hook)).beforeScore(labeled("a", nil), labeled("b", nil))
-		want := &v1alpha1.BeforeScoreResponse{Result: &v1alpha1.Result{Evaluated: 2, Revision: "1"}, Pod: c.pod, Nodes: c.nodes}
+		want := &v1beta1.BeforeScoreResponse{Result: &v1beta1.Result{Evaluated: 2, Revision: "1"}, Pod: c.pod, Nodes: c.nodes}
 		if err != nil || !proto.Equal(response, want) {
 			t.Errorf("%s: %v, %v; want %v", name, response, err, want)
 		}
@@ -234,9 +234,9 @@ func amounts(entries int) *Resources {
 
 // requires is a node affinity with one term, one requirement and these values.
 func requires(key string, values ...string) *NodeAffinity {
-	requirement := &v1alpha1.NodeSelectorRequirement{Key: key, Operator: "In", Values: values}
-	return &NodeAffinity{Preferred: []*v1alpha1.PreferredSchedulingTerm{{
-		Weight: 1, Preference: &v1alpha1.NodeSelectorTerm{MatchExpressions: []*v1alpha1.NodeSelectorRequirement{requirement}},
+	requirement := &v1beta1.NodeSelectorRequirement{Key: key, Operator: "In", Values: values}
+	return &NodeAffinity{Preferred: []*v1beta1.PreferredSchedulingTerm{{
+		Weight: 1, Preference: &v1beta1.NodeSelectorTerm{MatchExpressions: []*v1beta1.NodeSelectorRequirement{requirement}},
 	}}}
 }
 
@@ -274,7 +274,7 @@ func TestAWrongAnswerOfAVerbIsLogged(t *testing.T) {
 	var log syncBuffer
 	p := filters(Filter{Nodes: func(context.Context, Pod, Nodes) []Verdict { return make([]Verdict, 2) }})
 	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 	expect(t, err, codes.Internal, "returned 2 answers for 1 nodes")
 	if !strings.Contains(log.String(), "Filter.Nodes returned 2 answers for 1 nodes") {
 		t.Errorf("logged:\n%s", log.String())
@@ -290,13 +290,13 @@ func allHooks() Policy {
 }
 
 // ask calls each hook with the fields that it has, and returns the results by hook.
-func (s *server) ask(ctx context.Context, call *v1alpha1.Call, pod *v1alpha1.Pod, nodes *v1alpha1.Nodes) (results [3]*v1alpha1.Result, errs [3]error) {
+func (s *server) ask(ctx context.Context, call *v1beta1.Call, pod *v1beta1.Pod, nodes *v1beta1.Nodes) (results [3]*v1beta1.Result, errs [3]error) {
 	s.t.Helper()
-	filter, err := s.hooks().BeforeFilter(ctx, &v1alpha1.BeforeFilterRequest{Call: call, Pod: pod})
+	filter, err := s.hooks().BeforeFilter(ctx, &v1beta1.BeforeFilterRequest{Call: call, Pod: pod})
 	results[0], errs[0] = filter.GetResult(), err
-	filterNodes, err := s.hooks().BeforeFilterNodes(ctx, &v1alpha1.BeforeFilterNodesRequest{Call: call, Pod: pod, Nodes: nodes})
+	filterNodes, err := s.hooks().BeforeFilterNodes(ctx, &v1beta1.BeforeFilterNodesRequest{Call: call, Pod: pod, Nodes: nodes})
 	results[1], errs[1] = filterNodes.GetResult(), err
-	score, err := s.hooks().BeforeScore(ctx, &v1alpha1.BeforeScoreRequest{Call: call, Pod: pod, Nodes: nodes})
+	score, err := s.hooks().BeforeScore(ctx, &v1beta1.BeforeScoreRequest{Call: call, Pod: pod, Nodes: nodes})
 	results[2], errs[2] = score.GetResult(), err
 	return results, errs
 }
@@ -339,7 +339,7 @@ func TestATracedHookHasTheAttributesOfAVerb(t *testing.T) {
 			"extender.call.id": "c-1", "extender.backend.name": "b", "extender.policy.name": "hooked", "extender.policy.revision": "1",
 			"extender.nodes.evaluated": evaluated,
 		}
-		if got := recorded.ended["extender.policy.v1alpha1.HookService/"+hook]; !maps.Equal(got, want) {
+		if got := recorded.ended["extender.policy.v1beta1.HookService/"+hook]; !maps.Equal(got, want) {
 			t.Errorf("%s: %v; want %v", hook, got, want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -48,7 +48,7 @@ type Page struct {
 // PageRequest is what a page is asked for.
 type PageRequest struct {
 	page    *page
-	request *v1alpha1.IntrospectRequest
+	request *v1beta1.IntrospectRequest
 }
 
 // Parameter is the value of a parameter of the path, by its name without the colon; never empty. A name that the path does
@@ -105,10 +105,10 @@ func parametersOf(path string) []string {
 }
 
 // Introspect returns what a page shows.
-func (s *Service) Introspect(ctx context.Context, request *v1alpha1.IntrospectRequest) (*v1alpha1.IntrospectResponse, error) {
+func (s *Service) Introspect(ctx context.Context, request *v1beta1.IntrospectRequest) (*v1beta1.IntrospectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	response := &v1alpha1.IntrospectResponse{}
+	response := &v1beta1.IntrospectResponse{}
 	err := guarded(s.log, "Introspect", func() error {
 		prepared, err := s.from.policyFor(request.GetArgs())
 		if err != nil {
@@ -128,7 +128,7 @@ func (s *Service) Introspect(ctx context.Context, request *v1alpha1.IntrospectRe
 }
 
 // page is the one that a valid request asks for.
-func (d *declaration) page(request *v1alpha1.IntrospectRequest) (*page, error) {
+func (d *declaration) page(request *v1beta1.IntrospectRequest) (*page, error) {
 	page, is := d.pages[request.GetPath()]
 	if !is {
 		return nil, NotFound("path %q is not declared; GetInfo lists those that are", cut(request.GetPath(), limits.PathTextBytes))
@@ -153,7 +153,7 @@ func checkQuery(query map[string]string) error {
 }
 
 // show waits for its turn, and encodes what the page shows.
-func (s *Service) show(ctx context.Context, page *page, request *v1alpha1.IntrospectRequest) (encoded []byte, err error) {
+func (s *Service) show(ctx context.Context, page *page, request *v1beta1.IntrospectRequest) (encoded []byte, err error) {
 	busy := refused(codes.Unavailable, "%d other pages are being shown; try again", pagesAtOnce)
 	turn := time.NewTimer(turnTimeout)
 	defer turn.Stop()

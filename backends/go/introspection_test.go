@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -33,9 +33,9 @@ func showing(value any, err error) Page {
 	return Page{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { return value, err }}
 }
 
-func (s *server) introspect(request *v1alpha1.IntrospectRequest) (string, error) {
+func (s *server) introspect(request *v1beta1.IntrospectRequest) (string, error) {
 	s.t.Helper()
-	response, err := v1alpha1.NewIntrospectionServiceClient(s.ClientConn).Introspect(within(s.t), request,
+	response, err := v1beta1.NewIntrospectionServiceClient(s.ClientConn).Introspect(within(s.t), request,
 		grpc.MaxCallRecvMsgSize(limits.JsonBytes+64))
 	return string(response.GetJson()), err
 }
@@ -59,7 +59,7 @@ func TestOfTwoEqualPagesTheFirstIsShown(t *testing.T) {
 	of := func(value string) Page {
 		return Page{Path: "/a", Show: func(context.Context, PageRequest) (any, error) { return value, nil }}
 	}
-	got, err := start(t, shows(of("first"), of("second"))).introspect(&v1alpha1.IntrospectRequest{Path: "/a"})
+	got, err := start(t, shows(of("first"), of("second"))).introspect(&v1beta1.IntrospectRequest{Path: "/a"})
 	if err != nil || got != `"first"` {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -73,7 +73,7 @@ func TestAPageShowsWhatIsAskedFor(t *testing.T) {
 		}
 		return map[string]any{"of": request.Parameter("namespace") + "/" + request.Parameter("name"), "unit": unit, "has": has}, nil
 	}}))
-	request := &v1alpha1.IntrospectRequest{
+	request := &v1beta1.IntrospectRequest{
 		Backend: "b", Path: "/quotas/:namespace/:name", Parameters: map[string]string{"namespace": "shop", "name": "cpu"},
 		Query: map[string]string{"unit": "m"},
 	}
@@ -87,10 +87,10 @@ func TestAPageShowsWhatIsAskedFor(t *testing.T) {
 	_, err = s.introspect(request)
 	expect(t, err, codes.InvalidArgument, "parameters.name is missing")
 	for _, path := range []string{"", "/", "/quotas", "/quotas/shop/cpu", "/quotas/:a/:b"} {
-		_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: path, Parameters: map[string]string{"namespace": "shop", "name": "cpu"}})
+		_, err := s.introspect(&v1beta1.IntrospectRequest{Path: path, Parameters: map[string]string{"namespace": "shop", "name": "cpu"}})
 		expect(t, err, codes.NotFound, "is not declared; GetInfo lists those that are")
 	}
-	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: request.Path, Args: []byte(`{"a":1}`)})
+	_, err = s.introspect(&v1beta1.IntrospectRequest{Path: request.Path, Args: []byte(`{"a":1}`)})
 	expect(t, err, codes.InvalidArgument, "this policy takes no args")
 }
 
@@ -119,13 +119,13 @@ func TestTheErrorOfAPageHasItsCode(t *testing.T) {
 		{Page{Path: "/page", Show: func(_ context.Context, request PageRequest) (any, error) { return request.Parameter("name"), nil }},
 			codes.Internal, `parameter "name" is read and not declared; declare it as a segment :name of the path /page`},
 	} {
-		_, err := start(t, shows(c.page)).introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+		_, err := start(t, shows(c.page)).introspect(&v1beta1.IntrospectRequest{Path: "/page"})
 		expect(t, err, c.code, c.text)
 	}
-	if got, err := start(t, shows(showing(strings.Repeat("x", 4<<20-2), nil))).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || len(got) != 4<<20 {
+	if got, err := start(t, shows(showing(strings.Repeat("x", 4<<20-2), nil))).introspect(&v1beta1.IntrospectRequest{Path: "/page"}); err != nil || len(got) != 4<<20 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if got, err := start(t, shows(showing(nil, nil))).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || got != "null" {
+	if got, err := start(t, shows(showing(nil, nil))).introspect(&v1beta1.IntrospectRequest{Path: "/page"}); err != nil || got != "null" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheErrorOfAPageIsLoggedAndNotShown(t *testing.T) {
 		}
 		var log bytes.Buffer
 		service.log.logger = slog.New(slog.NewTextHandler(&log, nil))
-		_, err = service.Introspect(t.Context(), &v1alpha1.IntrospectRequest{Path: "/page"})
+		_, err = service.Introspect(t.Context(), &v1beta1.IntrospectRequest{Path: "/page"})
 		if got := status.Convert(err); got.Code() != codes.Internal || got.Message() != "failed to show /page; the backend's log says why" {
 			t.Error(err)
 		}
@@ -160,7 +160,7 @@ func TestTheErrorOfAPageIsLoggedAndNotShown(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err = service.Introspect(short, &v1alpha1.IntrospectRequest{Path: "/page"})
+	_, err = service.Introspect(short, &v1beta1.IntrospectRequest{Path: "/page"})
 	expect(t, err, codes.DeadlineExceeded, "page /page was not shown in time")
 }
 
@@ -170,13 +170,13 @@ func TestAQueryThatIsTooLargeIsRefused(t *testing.T) {
 	for number := range 32 {
 		query[fmt.Sprint("k", number)] = "v"
 	}
-	if _, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: query}); err != nil {
+	if _, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page", Query: query}); err != nil {
 		t.Error(err)
 	}
 	query["one more"] = ""
-	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: query})
+	_, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page", Query: query})
 	expect(t, err, codes.InvalidArgument, "query has 33 entries")
-	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: map[string]string{"k": strings.Repeat("v", 8<<10)}})
+	_, err = s.introspect(&v1beta1.IntrospectRequest{Path: "/page", Query: map[string]string{"k": strings.Repeat("v", 8<<10)}})
 	expect(t, err, codes.InvalidArgument, "and 8193 bytes; expected at most 32 and 8192")
 }
 
@@ -184,7 +184,7 @@ func TestAQueryThatIsTooLargeIsRefused(t *testing.T) {
 func TestAPageIsShownBeforeThePolicyIsReady(t *testing.T) {
 	p := shows(showing("why", nil))
 	p.Ready = func() error { return errors.New("not yet") }
-	if got, err := start(t, p).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || got != `"why"` {
+	if got, err := start(t, p).introspect(&v1beta1.IntrospectRequest{Path: "/page"}); err != nil || got != `"why"` {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -200,14 +200,14 @@ func TestArgsSelectTheShownPolicy(t *testing.T) {
 		return shows(showing(args.Zone, nil)), nil
 	}))
 	for _, zone := range []string{"a", "b"} {
-		got, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Args: fmt.Appendf(nil, `{"zone":%q}`, zone)})
+		got, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page", Args: fmt.Appendf(nil, `{"zone":%q}`, zone)})
 		if err != nil || got != fmt.Sprintf("%q", zone) {
 			t.Errorf("%s, %v", got, err)
 		}
 	}
-	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Args: []byte(`{"zone":"none"}`)})
+	_, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page", Args: []byte(`{"zone":"none"}`)})
 	expect(t, err, codes.NotFound, `path "/page" is not declared`)
-	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+	_, err = s.introspect(&v1beta1.IntrospectRequest{Path: "/page"})
 	expect(t, err, codes.InvalidArgument, "args: missing field `zone`")
 }
 
@@ -224,15 +224,15 @@ func TestFourPagesAreShownAtATime(t *testing.T) {
 	ended := make(chan error, pagesAtOnce)
 	for range pagesAtOnce {
 		go func() {
-			_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+			_, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page"})
 			ended <- err
 		}()
 		<-shown
 	}
-	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+	_, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page"})
 	expect(t, err, codes.Unavailable, "4 other pages are being shown; try again")
 	// Calls of kube-scheduler do not wait for them.
-	if _, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))}); err != nil {
+	if _, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))}); err != nil {
 		t.Error(err)
 	}
 	close(mayEnd)
@@ -241,7 +241,7 @@ func TestFourPagesAreShownAtATime(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil {
+	if _, err := s.introspect(&v1beta1.IntrospectRequest{Path: "/page"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -263,20 +263,20 @@ func TestASnapshotIsTheNumberOfTheCall(t *testing.T) {
 	}}
 	s := start(t, p)
 	for snapshot, want := range map[uint64]string{0: "0", 1 << 63: "9223372036854775808"} {
-		asked := s.reading(v1alpha1.Verb_VERB_FILTER)
+		asked := s.reading(v1beta1.Verb_VERB_FILTER)
 		asked.Snapshot = snapshot
-		filtered, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1alpha1.NodeRow{Name: "a"})})
+		filtered, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"})})
 		if err != nil || filtered.GetRejections()[0].GetReason() != want {
 			t.Errorf("%v, %v; want %s", filtered, err, want)
 		}
 		asked.Reads = 0
-		bound, err := s.Bind(within(t), &v1alpha1.BindRequest{Call: asked, Pod: podMessage(), Namespace: "shop", Name: "p", Uid: "u", Node: "a"})
+		bound, err := s.Bind(within(t), &v1beta1.BindRequest{Call: asked, Pod: podMessage(), Namespace: "shop", Name: "p", Uid: "u", Node: "a"})
 		if err != nil || bound.GetMessage() != want {
 			t.Errorf("%v, %v; want %s", bound, err, want)
 		}
-		kept, err := s.Preempt(within(t), &v1alpha1.PreemptRequest{
-			Call: asked, Pod: podMessage(), Nodes: inline(&v1alpha1.NodeRow{Name: "a"}),
-			Candidates: []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Uid: "v", Pod: podMessage()}}}},
+		kept, err := s.Preempt(within(t), &v1beta1.PreemptRequest{
+			Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"}),
+			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Uid: "v", Pod: podMessage()}}}},
 		})
 		if err != nil || len(kept.GetKept()) == 0 != (snapshot == 0) {
 			t.Errorf("%v, %v", kept, err)

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // layout is a declaration without mistakes as both sides of a call use it: the contract's message, and where each value
@@ -17,10 +17,10 @@ type layout struct {
 	pod  *fields
 	node *fields
 	// message is that of the handshake.
-	message *v1alpha1.Reads
+	message *v1beta1.Reads
 	// rows is the canonical form of the declaration of nodes, as a table's view has it. Nothing is not the same there as
 	// no declaration.
-	rows *v1alpha1.NodeReads
+	rows *v1beta1.NodeReads
 	// table is the text by which tables of these rows are recognized.
 	table string
 }
@@ -73,28 +73,28 @@ type sentTopology struct {
 
 func newLayout(r *Reads, view View) *layout {
 	l := &layout{pod: newFields("pod", &r.pod), node: newFields("node", &r.node)}
-	pod := &v1alpha1.PodReads{
-		Parts:       numbersOf[v1alpha1.PodPart](l.pod.parts),
+	pod := &v1beta1.PodReads{
+		Parts:       numbersOf[v1beta1.PodPart](l.pod.parts),
 		Labels:      l.pod.labels.message(),
 		Annotations: l.pod.annotations.message(),
 	}
 	for _, sent := range l.pod.topologies {
-		pod.TopologyCounts = append(pod.TopologyCounts, &v1alpha1.TopologyCountReads{
+		pod.TopologyCounts = append(pod.TopologyCounts, &v1beta1.TopologyCountReads{
 			By: sent.topology.by.by, Label: sent.topology.by.label, TopologyKey: sent.topology.key, Requests: sent.requests,
 		})
 	}
-	l.rows = &v1alpha1.NodeReads{
-		Parts:       numbersOf[v1alpha1.NodePart](l.node.parts),
+	l.rows = &v1beta1.NodeReads{
+		Parts:       numbersOf[v1beta1.NodePart](l.node.parts),
 		Labels:      l.node.labels.message(),
 		Annotations: l.node.annotations.message(),
 	}
 	for _, sent := range l.node.pods {
-		l.rows.PodCounts = append(l.rows.PodCounts, &v1alpha1.PodCountReads{
+		l.rows.PodCounts = append(l.rows.PodCounts, &v1beta1.PodCountReads{
 			By: sent.by.by, Label: sent.by.label, Requests: sent.requests,
 		})
 	}
 	l.table = tableOf(l.rows)
-	l.message = &v1alpha1.Reads{}
+	l.message = &v1beta1.Reads{}
 	if proto.Size(pod) > 0 {
 		l.message.Pod = pod
 	}
@@ -107,7 +107,7 @@ func newLayout(r *Reads, view View) *layout {
 }
 
 // tableOf is the text by which tables whose rows have these contents are recognized; nil is everything.
-func tableOf(rows *v1alpha1.NodeReads) string {
+func tableOf(rows *v1beta1.NodeReads) string {
 	if rows == nil {
 		return "everything"
 	}
@@ -199,11 +199,11 @@ func (p *places) covers(text string) bool {
 	return found || after > 0 && strings.HasPrefix(text, p.prefixes[after-1])
 }
 
-func (p *places) message() *v1alpha1.MapReads {
+func (p *places) message() *v1beta1.MapReads {
 	if len(p.keys)+len(p.prefixes) == 0 {
 		return nil
 	}
-	return &v1alpha1.MapReads{Keys: p.keys, Prefixes: p.prefixes}
+	return &v1beta1.MapReads{Keys: p.keys, Prefixes: p.prefixes}
 }
 
 // valueCounts is how many values come with each object, and how many lists of counts with each node.
@@ -214,7 +214,7 @@ func (f *fields) counts() valueCounts {
 }
 
 // countsOf are those of a table's rows.
-func countsOf(rows *v1alpha1.NodeReads) valueCounts {
+func countsOf(rows *v1beta1.NodeReads) valueCounts {
 	return valueCounts{
 		labels:      len(rows.GetLabels().GetKeys()),
 		annotations: len(rows.GetAnnotations().GetKeys()),

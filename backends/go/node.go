@@ -3,13 +3,13 @@ package policy
 import (
 	"iter"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Node is a node of a call. What it has depends on the verb's View: with [ViewName] there are no labels, taints or
 // amounts. In a verb with Reads, methods that read anything else than what is declared panic with [Undeclared].
 type Node struct {
-	row    *v1alpha1.NodeRow
+	row    *v1beta1.NodeRow
 	access *fields
 	// usage says that the verb declares it.
 	usage bool
@@ -17,7 +17,7 @@ type Node struct {
 
 // Nodes are the nodes of a call, in the order of the request.
 type Nodes struct {
-	rows   []*v1alpha1.NodeRow
+	rows   []*v1beta1.NodeRow
 	access *fields
 	usage  bool
 }
@@ -175,7 +175,7 @@ func (n Node) value(kind mapKind, key string, place int) (string, bool) {
 // Candidate are the evictions that would make room for the pod on one node.
 type Candidate struct {
 	node      Node
-	candidate *v1alpha1.Candidate
+	candidate *v1beta1.Candidate
 	of        *podOrigin
 }
 
@@ -203,7 +203,7 @@ func (c Candidate) PDBViolations() uint32 { return c.candidate.GetPdbViolations(
 
 // Victim is a pod that would be evicted.
 type Victim struct {
-	victim *v1alpha1.Victim
+	victim *v1beta1.Victim
 	of     *podOrigin
 }
 
@@ -221,7 +221,7 @@ func (v Victim) Pod() (Pod, bool) {
 
 // BindRequest is which pod is to be bound to which node.
 type BindRequest struct {
-	request *v1alpha1.BindRequest
+	request *v1beta1.BindRequest
 	pod     Pod
 }
 

@@ -3,7 +3,7 @@ package policy
 import (
 	"cmp"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // NodePart is a part of a node besides labels and annotations.
@@ -12,17 +12,17 @@ type NodePart int32
 // The parts of nodes, each with the methods of [Node] that read it.
 const (
 	// NodeName is for [Node.Name].
-	NodeName = NodePart(v1alpha1.NodePart_NODE_PART_NAME)
+	NodeName = NodePart(v1beta1.NodePart_NODE_PART_NAME)
 	// NodeTaints is for [Node.Taints].
-	NodeTaints = NodePart(v1alpha1.NodePart_NODE_PART_TAINTS)
+	NodeTaints = NodePart(v1beta1.NodePart_NODE_PART_TAINTS)
 	// NodeUnschedulable is for [Node.Unschedulable].
-	NodeUnschedulable = NodePart(v1alpha1.NodePart_NODE_PART_UNSCHEDULABLE)
+	NodeUnschedulable = NodePart(v1beta1.NodePart_NODE_PART_UNSCHEDULABLE)
 	// NodeConditions is for [Node.Condition].
-	NodeConditions = NodePart(v1alpha1.NodePart_NODE_PART_CONDITIONS)
+	NodeConditions = NodePart(v1beta1.NodePart_NODE_PART_CONDITIONS)
 	// NodeCapacity is for [Node.Capacity].
-	NodeCapacity = NodePart(v1alpha1.NodePart_NODE_PART_CAPACITY)
+	NodeCapacity = NodePart(v1beta1.NodePart_NODE_PART_CAPACITY)
 	// NodeAllocatable is for [Node.Allocatable].
-	NodeAllocatable = NodePart(v1alpha1.NodePart_NODE_PART_ALLOCATABLE)
+	NodeAllocatable = NodePart(v1beta1.NodePart_NODE_PART_ALLOCATABLE)
 )
 
 // PodPart is a part of a pod besides labels and annotations.
@@ -31,29 +31,29 @@ type PodPart int32
 // The parts of pods, each with the methods of [Pod] that read it.
 const (
 	// PodIdentity is for [Pod.Name], [Pod.UID], and the claims whose name is derived from the pod's. Not for a pure verb.
-	PodIdentity = PodPart(v1alpha1.PodPart_POD_PART_IDENTITY)
+	PodIdentity = PodPart(v1beta1.PodPart_POD_PART_IDENTITY)
 	// PodNamespace is for [Pod.Namespace].
-	PodNamespace = PodPart(v1alpha1.PodPart_POD_PART_NAMESPACE)
+	PodNamespace = PodPart(v1beta1.PodPart_POD_PART_NAMESPACE)
 	// PodOwner is for [Pod.Owner].
-	PodOwner = PodPart(v1alpha1.PodPart_POD_PART_OWNER)
+	PodOwner = PodPart(v1beta1.PodPart_POD_PART_OWNER)
 	// PodPriority is for [Pod.Priority].
-	PodPriority = PodPart(v1alpha1.PodPart_POD_PART_PRIORITY)
+	PodPriority = PodPart(v1beta1.PodPart_POD_PART_PRIORITY)
 	// PodPriorityClass is for [Pod.PriorityClass].
-	PodPriorityClass = PodPart(v1alpha1.PodPart_POD_PART_PRIORITY_CLASS_NAME)
+	PodPriorityClass = PodPart(v1beta1.PodPart_POD_PART_PRIORITY_CLASS_NAME)
 	// PodRequests is for [Pod.Requests].
-	PodRequests = PodPart(v1alpha1.PodPart_POD_PART_REQUESTS)
+	PodRequests = PodPart(v1beta1.PodPart_POD_PART_REQUESTS)
 	// PodNonzeroRequests is for [Pod.NonzeroRequests].
-	PodNonzeroRequests = PodPart(v1alpha1.PodPart_POD_PART_NONZERO_REQUESTS)
+	PodNonzeroRequests = PodPart(v1beta1.PodPart_POD_PART_NONZERO_REQUESTS)
 	// PodTolerations is for [Pod.Tolerations] and [Pod.Tolerates].
-	PodTolerations = PodPart(v1alpha1.PodPart_POD_PART_TOLERATIONS)
+	PodTolerations = PodPart(v1beta1.PodPart_POD_PART_TOLERATIONS)
 	// PodNodeSelector is for [Pod.NodeSelector].
-	PodNodeSelector = PodPart(v1alpha1.PodPart_POD_PART_NODE_SELECTOR)
+	PodNodeSelector = PodPart(v1beta1.PodPart_POD_PART_NODE_SELECTOR)
 	// PodNodeAffinity is for [Pod.NodeAffinity].
-	PodNodeAffinity = PodPart(v1alpha1.PodPart_POD_PART_NODE_AFFINITY)
+	PodNodeAffinity = PodPart(v1beta1.PodPart_POD_PART_NODE_AFFINITY)
 	// PodVolumes is for [Pod.Volumes] and, with PodIdentity, [Pod.Claims].
-	PodVolumes = PodPart(v1alpha1.PodPart_POD_PART_VOLUMES)
+	PodVolumes = PodPart(v1beta1.PodPart_POD_PART_VOLUMES)
 	// PodSchedulerName is for [Pod.SchedulerName].
-	PodSchedulerName = PodPart(v1alpha1.PodPart_POD_PART_SCHEDULER_NAME)
+	PodSchedulerName = PodPart(v1beta1.PodPart_POD_PART_SCHEDULER_NAME)
 )
 
 // String is the name of the constant.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // The contract's own types, where a policy reads a part as a whole. Their getters may be called on nil: the allocatable
@@ -14,25 +14,25 @@ import (
 // the contract's units: thousandths of a CPU, bytes, whole values. They are shared between calls and must not be changed.
 type (
 	// Resources are amounts of resources.
-	Resources = v1alpha1.Resources
+	Resources = v1beta1.Resources
 	// NonZero is CPU and memory with defaults for containers that request nothing.
-	NonZero = v1alpha1.NonZero
+	NonZero = v1beta1.NonZero
 	// Taint is a taint of a node.
-	Taint = v1alpha1.Taint
+	Taint = v1beta1.Taint
 	// Toleration is a toleration of a pod.
-	Toleration = v1alpha1.Toleration
+	Toleration = v1beta1.Toleration
 	// OwnerReference is the object that created a pod.
-	OwnerReference = v1alpha1.OwnerReference
+	OwnerReference = v1beta1.OwnerReference
 	// NodeAffinity are the nodes that a pod requires and prefers.
-	NodeAffinity = v1alpha1.NodeAffinity
+	NodeAffinity = v1beta1.NodeAffinity
 	// Volume is a volume of a pod.
-	Volume = v1alpha1.Volume
+	Volume = v1beta1.Volume
 	// NodeUsage are the sums of the requests of the pods on a node.
-	NodeUsage = v1alpha1.NodeUsage
+	NodeUsage = v1beta1.NodeUsage
 	// Hold is room that is kept on a node for pods.
-	Hold = v1alpha1.Hold
+	Hold = v1beta1.Hold
 	// HoldUser is a pod that uses a hold, or is about to, and the most of its requests that are taken from it.
-	HoldUser = v1alpha1.HoldUser
+	HoldUser = v1beta1.HoldUser
 )
 
 // Pod is the pod to be placed, or one that would be evicted. In a verb with Reads, methods that read anything else than
@@ -41,8 +41,8 @@ type Pod struct{ view *podView }
 
 type podView struct {
 	podOrigin
-	pod   *v1alpha1.Pod
-	facts *v1alpha1.PodFacts
+	pod   *v1beta1.Pod
+	facts *v1beta1.PodFacts
 }
 
 // podOrigin is what all pods of a call have in common.
@@ -52,7 +52,7 @@ type podOrigin struct {
 	access   *fields
 }
 
-func (o podOrigin) view(pod *v1alpha1.Pod) Pod {
+func (o podOrigin) view(pod *v1beta1.Pod) Pod {
 	return Pod{&podView{podOrigin: o, pod: pod, facts: pod.GetFacts()}}
 }
 

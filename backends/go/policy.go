@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Policy is what a backend answers with: its name, and one function for each verb that it serves. A verb that is nil, or a
@@ -173,14 +173,14 @@ func (v View) String() string {
 }
 
 // number is the view's number in the contract.
-func (v View) number() v1alpha1.NodeView {
+func (v View) number() v1beta1.NodeView {
 	switch v {
 	case ViewName:
-		return v1alpha1.NodeView_NODE_VIEW_NAME
+		return v1beta1.NodeView_NODE_VIEW_NAME
 	case ViewFactsAndRaw:
-		return v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW
+		return v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW
 	default:
-		return v1alpha1.NodeView_NODE_VIEW_FACTS
+		return v1beta1.NodeView_NODE_VIEW_FACTS
 	}
 }
 

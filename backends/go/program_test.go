@@ -27,7 +27,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // asProgram makes the test binary a policy's program.
@@ -72,12 +72,12 @@ func TestAProgramFinishesItsCallsAfterASignal(t *testing.T) {
 		}
 		s := &server{t: t, address: address}
 		s.connect()
-		if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+		if _, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		answered := make(chan error, 1)
 		go func() {
-			_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+			_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 			answered <- err
 		}()
 		time.Sleep(300 * time.Millisecond)
@@ -102,13 +102,13 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	s := &server{t: t, address: strings.TrimSpace(strings.TrimPrefix(line, "listening on "))}
 	s.connect()
-	rows := make([]*v1alpha1.NodeRow, 60)
+	rows := make([]*v1beta1.NodeRow, 60)
 	for position := range rows {
 		rows[position] = labeled("a", nil)
 	}
 	// A minute.
 	go func() {
-		_, _ = s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+		_, _ = s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
 	}()
 	time.Sleep(100 * time.Millisecond)
 	began := time.Now()
@@ -250,7 +250,7 @@ func TestARotatedCertificateIsServedToNewConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = connection.Close() }()
-		_, err = v1alpha1.NewPolicyServiceClient(connection).GetInfo(within(t), &v1alpha1.GetInfoRequest{})
+		_, err = v1beta1.NewPolicyServiceClient(connection).GetInfo(within(t), &v1beta1.GetInfoRequest{})
 		return err
 	}
 	if err := ask(servers, clients); err != nil {

@@ -5,19 +5,19 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // asked is a request about a pod.
 type asked interface {
-	GetCall() *v1alpha1.Call
-	GetPod() *v1alpha1.Pod
+	GetCall() *v1beta1.Call
+	GetPod() *v1beta1.Pod
 }
 
 // askedOfNodes is one about a pod and nodes.
 type askedOfNodes interface {
 	asked
-	GetNodes() *v1alpha1.Nodes
+	GetNodes() *v1beta1.Nodes
 }
 
 // question is a request that can be answered, unless miss is set.
@@ -30,11 +30,11 @@ type question struct {
 	pod      Pod
 	nodes    Nodes
 	count    uint32
-	miss     v1alpha1.Miss
+	miss     v1beta1.Miss
 }
 
 // chosen is the policy for a call, which its trace names, and what it declares about the verb.
-func (s *Service) chosen(ctx context.Context, call *v1alpha1.Call, verb verb) (*prepared, *terms, error) {
+func (s *Service) chosen(ctx context.Context, call *v1beta1.Call, verb verb) (*prepared, *terms, error) {
 	if call == nil {
 		return nil, nil, missing("call")
 	}
@@ -56,19 +56,19 @@ func (s *Service) chosen(ctx context.Context, call *v1alpha1.Call, verb verb) (*
 }
 
 // checkPurpose takes an unknown purpose of a later version for no decision either.
-func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
-	if purpose == v1alpha1.Purpose_PURPOSE_UNSPECIFIED {
+func checkPurpose(purpose v1beta1.Purpose, sideEffects bool) error {
+	if purpose == v1beta1.Purpose_PURPOSE_UNSPECIFIED {
 		return malformed("call.purpose is missing")
 	}
-	if sideEffects && purpose != v1alpha1.Purpose_PURPOSE_DECIDE {
-		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_PURPOSE, codes.FailedPrecondition, "this policy has side effects and only answers PURPOSE_DECIDE")
+	if sideEffects && purpose != v1beta1.Purpose_PURPOSE_DECIDE {
+		return refusedFor(v1beta1.ErrorReason_ERROR_REASON_PURPOSE, codes.FailedPrecondition, "this policy has side effects and only answers PURPOSE_DECIDE")
 	}
 	return nil
 }
 
 // about answers a request by a policy that is ready, unless it is a miss. It sets the result, with which both answers begin.
 func (s *Service) about(
-	ctx context.Context, verb verb, asked asked, result **v1alpha1.Result, answer func(q *question) error,
+	ctx context.Context, verb verb, asked asked, result **v1beta1.Result, answer func(q *question) error,
 ) error {
 	return s.answered(verb, func() error {
 		q, err := s.read(ctx, verb, asked)
@@ -76,10 +76,10 @@ func (s *Service) about(
 			return err
 		}
 		*result = q.result()
-		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+		if q.miss != v1beta1.Miss_MISS_UNSPECIFIED {
 			return nil
 		}
-		if preemption, is := asked.(*v1alpha1.PreemptRequest); is {
+		if preemption, is := asked.(*v1beta1.PreemptRequest); is {
 			if err := q.checkCandidates(preemption.GetCandidates()); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (s *Service) read(ctx context.Context, verb verb, asked asked) (*question, 
 // trace says in the call's span what is evaluated.
 func (q *question) trace() {
 	span := spanOf(q.ctx)
-	if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+	if q.miss != v1beta1.Miss_MISS_UNSPECIFIED {
 		span.Set("extender.miss", q.miss.String())
 	} else {
 		span.Set("extender.nodes.evaluated", int64(q.count))
@@ -136,7 +136,7 @@ func (q *question) place(asked asked) error {
 	return nil
 }
 
-func (q *question) checkPod(pod *v1alpha1.Pod) error {
+func (q *question) checkPod(pod *v1beta1.Pod) error {
 	if pod == nil {
 		return missing("pod")
 	}
@@ -154,15 +154,15 @@ func (q *question) checkPod(pod *v1alpha1.Pod) error {
 
 // hold are the rows of a request: those in it, and those of a table that it names. It sets the miss if they cannot be read
 // here.
-func (s *Service) hold(nodes *v1alpha1.Nodes, q *question) ([]*v1alpha1.NodeRow, error) {
+func (s *Service) hold(nodes *v1beta1.Nodes, q *question) ([]*v1beta1.NodeRow, error) {
 	switch form := nodes.GetForm().(type) {
-	case *v1alpha1.Nodes_Rows:
+	case *v1beta1.Nodes_Rows:
 		rows := form.Rows.GetRows()
 		if err := checkCount(nodes.GetCount(), len(rows)); err != nil {
 			return nil, err
 		}
 		return rows, q.checkRows("rows", rows)
-	case *v1alpha1.Nodes_Table:
+	case *v1beta1.Nodes_Table:
 		named := form.Table
 		if err := checkCount(nodes.GetCount(), len(named.GetIds())); err != nil {
 			return nil, err
@@ -175,17 +175,17 @@ func (s *Service) hold(nodes *v1alpha1.Nodes, q *question) ([]*v1alpha1.NodeRow,
 		}
 		return s.named(named, q)
 	default:
-		q.miss = v1alpha1.Miss_MISS_FORM_UNKNOWN
+		q.miss = v1beta1.Miss_MISS_FORM_UNKNOWN
 		return nil, nil
 	}
 }
 
 // named are the rows of a table, which may hold more than the verb needs, but not less.
-func (s *Service) named(form *v1alpha1.NodeRef, q *question) ([]*v1alpha1.NodeRow, error) {
+func (s *Service) named(form *v1beta1.NodeRef, q *question) ([]*v1beta1.NodeRow, error) {
 	found := s.tables.find(form.GetTable())
 	// The values of a table with another declaration could stand for other keys.
 	if found == nil || found.reads != q.terms.table() {
-		q.miss = v1alpha1.Miss_MISS_TABLE_UNKNOWN
+		q.miss = v1beta1.Miss_MISS_TABLE_UNKNOWN
 		return nil, nil
 	}
 	if !found.view.covers(q.terms.view) {
@@ -206,7 +206,7 @@ func checkCount(count uint32, rows int) error {
 	return nil
 }
 
-func checkZeros(form *v1alpha1.NodeRef) error {
+func checkZeros(form *v1beta1.NodeRef) error {
 	zeros := 0
 	for _, id := range form.GetIds() {
 		if id == 0 {
@@ -219,7 +219,7 @@ func checkZeros(form *v1alpha1.NodeRef) error {
 	return nil
 }
 
-func (q *question) checkRows(form string, rows []*v1alpha1.NodeRow) error {
+func (q *question) checkRows(form string, rows []*v1beta1.NodeRow) error {
 	parts, counts := q.terms.row(), valueCounts{}
 	if node := q.terms.node(); node != nil {
 		counts = node.counts()

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"strings"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Reads is what a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the
@@ -95,36 +95,36 @@ type topology struct {
 
 // PodsBy is an attribute of pods by which pods are counted. Pods without it are not counted.
 type PodsBy struct {
-	by    v1alpha1.PodCountBy
+	by    v1beta1.PodCountBy
 	label string
 }
 
 // ByOwner counts by the UID of the owner that is the controller, such as a ReplicaSet.
-func ByOwner() PodsBy { return PodsBy{by: v1alpha1.PodCountBy_POD_COUNT_BY_OWNER} }
+func ByOwner() PodsBy { return PodsBy{by: v1beta1.PodCountBy_POD_COUNT_BY_OWNER} }
 
 // ByNamespace counts by metadata.namespace.
-func ByNamespace() PodsBy { return PodsBy{by: v1alpha1.PodCountBy_POD_COUNT_BY_NAMESPACE} }
+func ByNamespace() PodsBy { return PodsBy{by: v1beta1.PodCountBy_POD_COUNT_BY_NAMESPACE} }
 
 // ByLabel counts by the namespace and the value of the label with this key: equal values in two namespaces are apart.
 func ByLabel(key string) PodsBy {
-	return PodsBy{by: v1alpha1.PodCountBy_POD_COUNT_BY_LABEL, label: key}
+	return PodsBy{by: v1beta1.PodCountBy_POD_COUNT_BY_LABEL, label: key}
 }
 
 // ByPriorityClass counts by spec.priorityClassName.
 func ByPriorityClass() PodsBy {
-	return PodsBy{by: v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME}
+	return PodsBy{by: v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME}
 }
 
 // String is how a policy writes it; a long key is cut.
 func (b PodsBy) String() string {
 	switch b.by {
-	case v1alpha1.PodCountBy_POD_COUNT_BY_OWNER:
+	case v1beta1.PodCountBy_POD_COUNT_BY_OWNER:
 		return "policy.ByOwner()"
-	case v1alpha1.PodCountBy_POD_COUNT_BY_NAMESPACE:
+	case v1beta1.PodCountBy_POD_COUNT_BY_NAMESPACE:
 		return "policy.ByNamespace()"
-	case v1alpha1.PodCountBy_POD_COUNT_BY_LABEL:
+	case v1beta1.PodCountBy_POD_COUNT_BY_LABEL:
 		return fmt.Sprintf("policy.ByLabel(%q)", cut(b.label, 64))
-	case v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
+	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		return "policy.ByPriorityClass()"
 	default:
 		return "policy.PodsBy{}"
@@ -226,10 +226,10 @@ func (r *Reads) PodsAndRequestsByTopology(by PodsBy, topologyKey string) Topolog
 // on request, because no pure verb may read it.
 func (r *Reads) Everything(identity bool) *Reads {
 	var all Reads
-	for part := range v1alpha1.NodePart_name {
+	for part := range v1beta1.NodePart_name {
 		all.node.parts.insert(part)
 	}
-	for part := range v1alpha1.PodPart_name {
+	for part := range v1beta1.PodPart_name {
 		if identity || part != int32(PodIdentity) {
 			all.pod.parts.insert(part)
 		}
@@ -273,14 +273,14 @@ func (r *Reads) addUp(t topology, requests bool) TopologyKey {
 // attribute declares what pods are counted by, of the pod to be placed.
 func (r *Reads) attribute(by PodsBy) {
 	switch by.by {
-	case v1alpha1.PodCountBy_POD_COUNT_BY_OWNER:
+	case v1beta1.PodCountBy_POD_COUNT_BY_OWNER:
 		r.Pod(PodOwner)
-	case v1alpha1.PodCountBy_POD_COUNT_BY_NAMESPACE:
+	case v1beta1.PodCountBy_POD_COUNT_BY_NAMESPACE:
 		r.Pod(PodNamespace)
-	case v1alpha1.PodCountBy_POD_COUNT_BY_LABEL:
+	case v1beta1.PodCountBy_POD_COUNT_BY_LABEL:
 		r.Pod(PodNamespace)
 		r.PodLabel(by.label)
-	case v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
+	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		r.Pod(PodPriorityClass)
 	}
 }

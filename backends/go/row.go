@@ -3,14 +3,14 @@ package policy
 import (
 	"fmt"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // rowParts are the parts that a row must have.
 type rowParts struct{ name, facts bool }
 
 // partsOf are those of a view with this declaration; nil is everything that the view has.
-func partsOf(view View, reads *v1alpha1.NodeReads) rowParts {
+func partsOf(view View, reads *v1beta1.NodeReads) rowParts {
 	if !view.hasFacts() || reads == nil {
 		return rowParts{name: true, facts: view.hasFacts()}
 	}
@@ -18,14 +18,14 @@ func partsOf(view View, reads *v1alpha1.NodeReads) rowParts {
 		facts: len(reads.GetParts())+len(reads.GetPodCounts()) > 0 || reads.GetLabels() != nil || reads.GetAnnotations() != nil,
 	}
 	for _, part := range reads.GetParts() {
-		parts.name = parts.name || part == v1alpha1.NodePart_NODE_PART_NAME
+		parts.name = parts.name || part == v1beta1.NodePart_NODE_PART_NAME
 	}
 	return parts
 }
 
 // checkPresence says which part of a row is missing, as the rest of a sentence that begins with the row's path; empty if
 // none. A node without facts would look like a node without labels.
-func checkPresence(row *v1alpha1.NodeRow, parts rowParts, expected string) string {
+func checkPresence(row *v1beta1.NodeRow, parts rowParts, expected string) string {
 	if parts.name && row.GetName() == "" {
 		return ".name is missing; " + expected
 	}
@@ -36,7 +36,7 @@ func checkPresence(row *v1alpha1.NodeRow, parts rowParts, expected string) strin
 }
 
 // checkRow does the same with its values and counts: a value that is missing would shift all others.
-func checkRow(row *v1alpha1.NodeRow, counts valueCounts) string {
+func checkRow(row *v1beta1.NodeRow, counts valueCounts) string {
 	if facts := row.GetFacts(); facts != nil {
 		if wrong := checkFacts(facts, counts); wrong != "" {
 			return ".facts." + wrong
@@ -53,7 +53,7 @@ func checkRow(row *v1alpha1.NodeRow, counts valueCounts) string {
 	return ""
 }
 
-func ascends(counts []*v1alpha1.PodCount) bool {
+func ascends(counts []*v1beta1.PodCount) bool {
 	for position := 1; position < len(counts); position++ {
 		before, count := counts[position-1], counts[position]
 		if compareCount(before.GetNamespace(), before.GetValue(), count.GetNamespace(), count.GetValue()) >= 0 {
@@ -64,7 +64,7 @@ func ascends(counts []*v1alpha1.PodCount) bool {
 }
 
 // checkPod does the same with a pod; one without facts has no values.
-func checkPod(facts *v1alpha1.PodFacts, access *fields) string {
+func checkPod(facts *v1beta1.PodFacts, access *fields) string {
 	if facts == nil || access == nil {
 		return ""
 	}
@@ -102,7 +102,7 @@ func checkValues(kind string, given int, absent []uint32, keys int) string {
 
 // checkTopologies checks the counts of the pod to be placed: how many lists there are, and whether a domain can be looked
 // up in them.
-func checkTopologies(counts []*v1alpha1.TopologyCounts, access *fields) string {
+func checkTopologies(counts []*v1beta1.TopologyCounts, access *fields) string {
 	if access == nil {
 		return ""
 	}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 const (
@@ -213,7 +213,7 @@ func (b *bound) serve(ctx context.Context) error {
 	server := grpc.NewServer(append(ServerOptions(), grpc.StreamInterceptor(watched.intercept), grpc.Creds(counted))...)
 	b.service.Register(server)
 	status := health.NewServer()
-	status.SetServingStatus(v1alpha1.PolicyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	status.SetServingStatus(v1beta1.PolicyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(uncompressed{server}, status)
 	reflection.Register(struct {
 		uncompressed
@@ -282,7 +282,7 @@ type watched struct {
 const afterNews = 50 * time.Millisecond
 
 func (w *watched) intercept(served any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.FullMethod == v1alpha1.NodeTableService_SyncNodes_FullMethodName {
+	if info.FullMethod == v1beta1.NodeTableService_SyncNodes_FullMethodName {
 		return handler(served, stream)
 	}
 	ctx, cancel := context.WithCancel(stream.Context())

@@ -15,18 +15,18 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
 // Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
-// NodeTableServiceServer, IntrospectionServiceServer and HookServiceServer of package v1alpha1. [Main] and [Serve] make one; a
+// NodeTableServiceServer, IntrospectionServiceServer and HookServiceServer of package v1beta1. [Main] and [Serve] make one; a
 // program with a gRPC server of its own makes it with [NewService] and registers it with [Service.Register].
 type Service struct {
-	v1alpha1.UnimplementedPolicyServiceServer
-	v1alpha1.UnimplementedNodeTableServiceServer
-	v1alpha1.UnimplementedIntrospectionServiceServer
-	v1alpha1.UnimplementedHookServiceServer
+	v1beta1.UnimplementedPolicyServiceServer
+	v1beta1.UnimplementedNodeTableServiceServer
+	v1beta1.UnimplementedIntrospectionServiceServer
+	v1beta1.UnimplementedHookServiceServer
 
 	from   *Backend
 	tables *tables
@@ -53,32 +53,32 @@ func NewService(source Source) (*Service, error) {
 // Register adds its services to a server that was made with [ServerOptions].
 func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 	server := uncompressed{registrar}
-	calls := v1alpha1.PolicyService_ServiceDesc
+	calls := v1beta1.PolicyService_ServiceDesc
 	calls.Methods = []grpc.MethodDesc{
-		unary(v1alpha1.PolicyService_GetInfo_FullMethodName, (*Service).GetInfo),
-		unary(v1alpha1.PolicyService_Filter_FullMethodName, (*Service).Filter),
-		unary(v1alpha1.PolicyService_Score_FullMethodName, (*Service).Score),
-		unary(v1alpha1.PolicyService_Preempt_FullMethodName, (*Service).Preempt),
-		unary(v1alpha1.PolicyService_Bind_FullMethodName, (*Service).Bind),
+		unary(v1beta1.PolicyService_GetInfo_FullMethodName, (*Service).GetInfo),
+		unary(v1beta1.PolicyService_Filter_FullMethodName, (*Service).Filter),
+		unary(v1beta1.PolicyService_Score_FullMethodName, (*Service).Score),
+		unary(v1beta1.PolicyService_Preempt_FullMethodName, (*Service).Preempt),
+		unary(v1beta1.PolicyService_Bind_FullMethodName, (*Service).Bind),
 	}
 	server.RegisterService(&calls, s)
-	v1alpha1.RegisterNodeTableServiceServer(server, s)
-	pages := v1alpha1.IntrospectionService_ServiceDesc
-	pages.Methods = []grpc.MethodDesc{unary(v1alpha1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect)}
+	v1beta1.RegisterNodeTableServiceServer(server, s)
+	pages := v1beta1.IntrospectionService_ServiceDesc
+	pages.Methods = []grpc.MethodDesc{unary(v1beta1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect)}
 	server.RegisterService(&pages, s)
-	hooks := v1alpha1.HookService_ServiceDesc
+	hooks := v1beta1.HookService_ServiceDesc
 	hooks.Methods = []grpc.MethodDesc{
-		unary(v1alpha1.HookService_BeforeFilter_FullMethodName, (*Service).BeforeFilter),
-		unary(v1alpha1.HookService_BeforeFilterNodes_FullMethodName, (*Service).BeforeFilterNodes),
-		unary(v1alpha1.HookService_BeforeScore_FullMethodName, (*Service).BeforeScore),
+		unary(v1beta1.HookService_BeforeFilter_FullMethodName, (*Service).BeforeFilter),
+		unary(v1beta1.HookService_BeforeFilterNodes_FullMethodName, (*Service).BeforeFilterNodes),
+		unary(v1beta1.HookService_BeforeScore_FullMethodName, (*Service).BeforeScore),
 	}
 	server.RegisterService(&hooks, s)
 }
 
 // isDecided says whether a method is a part of a decision, and so of its trace.
 func isDecided(fullMethod string) bool {
-	return fullMethod != v1alpha1.PolicyService_GetInfo_FullMethodName &&
-		fullMethod != v1alpha1.IntrospectionService_Introspect_FullMethodName
+	return fullMethod != v1beta1.PolicyService_GetInfo_FullMethodName &&
+		fullMethod != v1beta1.IntrospectionService_Introspect_FullMethodName
 }
 
 // unary is a method whose message is decoded here and not by gRPC.

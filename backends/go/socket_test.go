@@ -18,21 +18,21 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 func TestAFilterListsTheRejectedNodes(t *testing.T) {
 	s := start(t, noArm())
 	arm, amd := map[string]string{"arch": "arm64"}, map[string]string{"arch": "amd64"}
-	response, err := s.Filter(within(t), &v1alpha1.FilterRequest{
+	response, err := s.Filter(within(t), &v1beta1.FilterRequest{
 		Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", arm), labeled("b", amd), labeled("c", arm)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &v1alpha1.FilterResponse{
-		Result:     &v1alpha1.Result{Evaluated: 3, Revision: "1"},
-		Rejections: []*v1alpha1.Rejection{{Reason: "arm64 nodes are not in use yet", Positions: []uint32{0, 2}}},
+	want := &v1beta1.FilterResponse{
+		Result:     &v1beta1.Result{Evaluated: 3, Revision: "1"},
+		Rejections: []*v1beta1.Rejection{{Reason: "arm64 nodes are not in use yet", Positions: []uint32{0, 2}}},
 	}
 	if !proto.Equal(response, want) {
 		t.Errorf("the answer is %v; want %v", response, want)
@@ -44,27 +44,27 @@ func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 	// Each empty entry takes two bytes, and a struct.
 	pod, row := podMessage(), labeled("a", nil)
 	for range 1 << 17 {
-		pod.Facts.Tolerations = append(pod.Facts.Tolerations, &v1alpha1.Toleration{})
-		row.Facts.Taints = append(row.Facts.Taints, &v1alpha1.Taint{})
+		pod.Facts.Tolerations = append(pod.Facts.Tolerations, &v1beta1.Toleration{})
+		row.Facts.Taints = append(row.Facts.Taints, &v1beta1.Taint{})
 	}
-	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
 	for method, request := range map[string]proto.Message{
-		v1alpha1.PolicyService_Filter_FullMethodName: &v1alpha1.FilterRequest{Nodes: inline(row)},
-		v1alpha1.PolicyService_Score_FullMethodName:  &v1alpha1.ScoreRequest{Nodes: table.named(0, []uint32{0}, row)},
-		v1alpha1.PolicyService_Preempt_FullMethodName: &v1alpha1.PreemptRequest{
-			Candidates: []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Pod: pod}}}},
+		v1beta1.PolicyService_Filter_FullMethodName: &v1beta1.FilterRequest{Nodes: inline(row)},
+		v1beta1.PolicyService_Score_FullMethodName:  &v1beta1.ScoreRequest{Nodes: table.named(0, []uint32{0}, row)},
+		v1beta1.PolicyService_Preempt_FullMethodName: &v1beta1.PreemptRequest{
+			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Pod: pod}}}},
 		},
-		v1alpha1.PolicyService_Bind_FullMethodName:            &v1alpha1.BindRequest{Pod: pod},
-		v1alpha1.HookService_BeforeFilter_FullMethodName:      &v1alpha1.BeforeFilterRequest{Pod: pod},
-		v1alpha1.HookService_BeforeFilterNodes_FullMethodName: &v1alpha1.BeforeFilterNodesRequest{Nodes: inline(row)},
-		v1alpha1.HookService_BeforeScore_FullMethodName:       &v1alpha1.BeforeScoreRequest{Pod: pod},
+		v1beta1.PolicyService_Bind_FullMethodName:            &v1beta1.BindRequest{Pod: pod},
+		v1beta1.HookService_BeforeFilter_FullMethodName:      &v1beta1.BeforeFilterRequest{Pod: pod},
+		v1beta1.HookService_BeforeFilterNodes_FullMethodName: &v1beta1.BeforeFilterNodesRequest{Nodes: inline(row)},
+		v1beta1.HookService_BeforeScore_FullMethodName:       &v1beta1.BeforeScoreRequest{Pod: pod},
 	} {
 		t.Run(method, func(t *testing.T) {
-			err := s.Invoke(within(t), method, request, &v1alpha1.FilterResponse{})
+			err := s.Invoke(within(t), method, request, &v1beta1.FilterResponse{})
 			expect(t, err, codes.ResourceExhausted, "would take too much memory")
 		})
 	}
-	err := table.exchange(&v1alpha1.SyncNodesRequest{Upserts: []*v1alpha1.TableEntry{{Id: 1, Row: row}}})
+	err := table.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 1, Row: row}}})
 	expect(t, err, codes.ResourceExhausted, "would take too much memory")
 }
 
@@ -72,10 +72,10 @@ func TestSideEffectsAreForDecisionsOnly(t *testing.T) {
 	p := noArm()
 	p.Filter.Pure, p.Filter.SideEffects = false, true
 	s := start(t, p)
-	for _, purpose := range []v1alpha1.Purpose{2, 3, 4, 5, 77} {
+	for _, purpose := range []v1beta1.Purpose{2, 3, 4, 5, 77} {
 		asked := call()
 		asked.Purpose = purpose
-		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 		expect(t, err, codes.FailedPrecondition, "only answers PURPOSE_DECIDE")
 	}
 }
@@ -91,7 +91,7 @@ func TestAPanicFailsItsCallAndIsLoggedOnce(t *testing.T) {
 	}
 	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ask := func(name string) error {
-		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled(name, nil))})
+		_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled(name, nil))})
 		return err
 	}
 	for range 3 {
@@ -132,8 +132,8 @@ func TestAReadThatIsNotDeclaredIsNamed(t *testing.T) {
 	p := noArm()
 	p.Filter.Reads = &reads
 	s := start(t, p)
-	row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{}}
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: s.reading(v1alpha1.Verb_VERB_FILTER), Pod: podMessage(), Nodes: inline(row)})
+	row := &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{}}
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: s.reading(v1beta1.Verb_VERB_FILTER), Pod: podMessage(), Nodes: inline(row)})
 	expect(t, err, codes.Internal, `label "arch" of the node is read and not declared; declare it with Reads.NodeLabel`)
 }
 
@@ -149,14 +149,14 @@ func TestWrongAnswersOfAPolicyAreInternal(t *testing.T) {
 	}
 	s := start(t, p)
 	nodes := inline(labeled("a", nil))
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
 	expect(t, err, codes.Internal, "Filter.Nodes returned 3 answers for 1 nodes; expected one per node")
-	_, err = s.Score(within(t), &v1alpha1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	_, err = s.Score(within(t), &v1beta1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
 	expect(t, err, codes.Internal, "score returned 2147483648 for position 0; expected -2147483648 to 2147483647")
-	candidates := []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Uid: "v"}}}}
-	_, err = s.Preempt(within(t), &v1alpha1.PreemptRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Candidates: candidates})
+	candidates := []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Uid: "v"}}}}
+	_, err = s.Preempt(within(t), &v1beta1.PreemptRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Candidates: candidates})
 	expect(t, err, codes.Internal, "preempt returned victims [0 1] for position 0, which has 1")
-	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "n", Name: "p", Uid: "u", Node: "a"})
+	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: call(), Namespace: "n", Name: "p", Uid: "u", Node: "a"})
 	expect(t, err, codes.Internal, "bind returned no result")
 }
 
@@ -182,7 +182,7 @@ func TestScoresComeWithTheVerdictsIfBothVerbsAllow(t *testing.T) {
 		"not ready later": {both(func(p *Policy) { p.Ready = readyOnce() }), nil},
 	} {
 		s := start(t, want.policy)
-		response, err := s.Filter(within(t), &v1alpha1.FilterRequest{
+		response, err := s.Filter(within(t), &v1beta1.FilterRequest{
 			Call: call(), Pod: podMessage(), WantScores: true,
 			Nodes: inline(labeled("a", map[string]string{"arch": "arm64"}), labeled("bb", nil)),
 		})
@@ -212,36 +212,36 @@ func TestVictimsAreNamedByPosition(t *testing.T) {
 		})
 	}}}
 	s := start(t, p)
-	victim := func(uid string, priority int32) *v1alpha1.Victim {
-		return &v1alpha1.Victim{Uid: uid, Pod: &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Priority: priority}}}
+	victim := func(uid string, priority int32) *v1beta1.Victim {
+		return &v1beta1.Victim{Uid: uid, Pod: &v1beta1.Pod{Facts: &v1beta1.PodFacts{Priority: priority}}}
 	}
 	pod := podMessage()
 	pod.Facts.Priority = 5
-	request := &v1alpha1.PreemptRequest{
-		Call: call(), Pod: pod, Nodes: inline(&v1alpha1.NodeRow{Name: "a"}, &v1alpha1.NodeRow{Name: "b"}, &v1alpha1.NodeRow{Name: "c"}),
-		Candidates: []*v1alpha1.Candidate{
-			{Victims: []*v1alpha1.Victim{victim("1", 9), victim("2", 1), victim("3", 2)}},
-			{Victims: []*v1alpha1.Victim{victim("4", 9), {Uid: "5"}}},
-			{Victims: []*v1alpha1.Victim{victim("6", 1)}},
+	request := &v1beta1.PreemptRequest{
+		Call: call(), Pod: pod, Nodes: inline(&v1beta1.NodeRow{Name: "a"}, &v1beta1.NodeRow{Name: "b"}, &v1beta1.NodeRow{Name: "c"}),
+		Candidates: []*v1beta1.Candidate{
+			{Victims: []*v1beta1.Victim{victim("1", 9), victim("2", 1), victim("3", 2)}},
+			{Victims: []*v1beta1.Victim{victim("4", 9), {Uid: "5"}}},
+			{Victims: []*v1beta1.Victim{victim("6", 1)}},
 		},
 	}
 	response, err := s.Preempt(within(t), request)
-	want := []*v1alpha1.KeptCandidate{{Position: 0, Victims: []uint32{1, 2}}, {Position: 2, Victims: []uint32{0}}}
-	if err != nil || !slices.EqualFunc(response.GetKept(), want, func(one, two *v1alpha1.KeptCandidate) bool { return proto.Equal(one, two) }) {
+	want := []*v1beta1.KeptCandidate{{Position: 0, Victims: []uint32{1, 2}}, {Position: 2, Victims: []uint32{0}}}
+	if err != nil || !slices.EqualFunc(response.GetKept(), want, func(one, two *v1beta1.KeptCandidate) bool { return proto.Equal(one, two) }) {
 		t.Errorf("%v, %v", response, err)
 	}
 	request.Candidates = request.Candidates[:2]
 	_, err = s.Preempt(within(t), request)
 	expect(t, err, codes.InvalidArgument, "nodes.count is 3 and there are 2 candidates; each node has one")
-	request.Candidates = append(request.Candidates, &v1alpha1.Candidate{PdbViolations: 1})
+	request.Candidates = append(request.Candidates, &v1beta1.Candidate{PdbViolations: 1})
 	_, err = s.Preempt(within(t), request)
 	expect(t, err, codes.InvalidArgument, "candidates[2] has no victims and is no placeholder; expected one of them")
-	request.Candidates[2] = &v1alpha1.Candidate{Placeholder: true}
+	request.Candidates[2] = &v1beta1.Candidate{Placeholder: true}
 	response, err = s.Preempt(within(t), request)
 	if kept := response.GetKept(); err != nil || len(kept) != 2 || kept[1].GetPosition() != 2 || len(kept[1].GetVictims()) != 0 {
 		t.Errorf("a placeholder is left to the next policy: %v, %v", response, err)
 	}
-	request.Candidates[2] = &v1alpha1.Candidate{Victims: []*v1alpha1.Victim{{}}}
+	request.Candidates[2] = &v1beta1.Candidate{Victims: []*v1beta1.Victim{{}}}
 	_, err = s.Preempt(within(t), request)
 	expect(t, err, codes.InvalidArgument, "victims has an empty entry")
 }
@@ -268,15 +268,15 @@ func TestABindIsThePolicysWord(t *testing.T) {
 	}}}
 	var log syncBuffer
 	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	request := func(name string) *v1alpha1.BindRequest {
-		return &v1alpha1.BindRequest{Call: call(), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
+	request := func(name string) *v1beta1.BindRequest {
+		return &v1beta1.BindRequest{Call: call(), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
 	}
 	response, err := s.Bind(within(t), request("bound"))
-	if err != nil || response.GetOutcome() != v1alpha1.BindOutcome_BIND_OUTCOME_BOUND {
+	if err != nil || response.GetOutcome() != v1beta1.BindOutcome_BIND_OUTCOME_BOUND {
 		t.Errorf("%v, %v", response, err)
 	}
-	for name, outcome := range map[string]v1alpha1.BindOutcome{
-		"declined": v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED, "not bound": v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND,
+	for name, outcome := range map[string]v1beta1.BindOutcome{
+		"declined": v1beta1.BindOutcome_BIND_OUTCOME_DECLINED, "not bound": v1beta1.BindOutcome_BIND_OUTCOME_NOT_BOUND,
 	} {
 		response, err = s.Bind(within(t), request(name))
 		if err != nil || response.GetOutcome() != outcome || len(response.GetMessage()) != 1024 {
@@ -296,19 +296,19 @@ func TestABindIsThePolicysWord(t *testing.T) {
 	defer cancel()
 	_, err = s.Bind(short, request("late"))
 	expect(t, err, codes.DeadlineExceeded, "")
-	for text, change := range map[string]func(*v1alpha1.BindRequest){
-		"namespace is missing":    func(r *v1alpha1.BindRequest) { r.Namespace = "" },
-		"name is missing":         func(r *v1alpha1.BindRequest) { r.Name = "" },
-		"uid is missing":          func(r *v1alpha1.BindRequest) { r.Uid = "" },
-		"node is missing":         func(r *v1alpha1.BindRequest) { r.Node = "" },
-		"call is missing":         func(r *v1alpha1.BindRequest) { r.Call = nil },
-		"pod.facts is missing":    func(r *v1alpha1.BindRequest) { r.Pod = &v1alpha1.Pod{} },
-		"call.purpose is missing": func(r *v1alpha1.BindRequest) { r.Call.Purpose = 0 },
-		"pod.facts.namespace is that of another pod": func(r *v1alpha1.BindRequest) {
-			r.Pod = &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Namespace: "another"}}
+	for text, change := range map[string]func(*v1beta1.BindRequest){
+		"namespace is missing":    func(r *v1beta1.BindRequest) { r.Namespace = "" },
+		"name is missing":         func(r *v1beta1.BindRequest) { r.Name = "" },
+		"uid is missing":          func(r *v1beta1.BindRequest) { r.Uid = "" },
+		"node is missing":         func(r *v1beta1.BindRequest) { r.Node = "" },
+		"call is missing":         func(r *v1beta1.BindRequest) { r.Call = nil },
+		"pod.facts is missing":    func(r *v1beta1.BindRequest) { r.Pod = &v1beta1.Pod{} },
+		"call.purpose is missing": func(r *v1beta1.BindRequest) { r.Call.Purpose = 0 },
+		"pod.facts.namespace is that of another pod": func(r *v1beta1.BindRequest) {
+			r.Pod = &v1beta1.Pod{Facts: &v1beta1.PodFacts{Namespace: "another"}}
 		},
-		"pod.identity.uid is that of another pod": func(r *v1alpha1.BindRequest) {
-			r.Pod = &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}, Identity: &v1alpha1.PodIdentity{Uid: "another"}}
+		"pod.identity.uid is that of another pod": func(r *v1beta1.BindRequest) {
+			r.Pod = &v1beta1.Pod{Facts: &v1beta1.PodFacts{}, Identity: &v1beta1.PodIdentity{Uid: "another"}}
 		},
 	} {
 		wrong := request("panics")
@@ -317,7 +317,7 @@ func TestABindIsThePolicysWord(t *testing.T) {
 		expect(t, err, codes.InvalidArgument, text)
 	}
 	simulated := request("panics")
-	simulated.Call.Purpose = v1alpha1.Purpose_PURPOSE_SIMULATE
+	simulated.Call.Purpose = v1beta1.Purpose_PURPOSE_SIMULATE
 	_, err = s.Bind(within(t), simulated)
 	expect(t, err, codes.FailedPrecondition, "only answers PURPOSE_DECIDE")
 }
@@ -326,9 +326,9 @@ func TestAPolicyThatIsNotReadyIsUnavailable(t *testing.T) {
 	p := noArm()
 	p.Ready = func() error { return errors.New("the price list is a day old") }
 	s := start(t, p)
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 	expect(t, err, codes.Unavailable, "the price list is a day old")
-	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+	if _, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -340,19 +340,19 @@ func TestAPolicyThatCannotAnswerAboutAPodSaysSo(t *testing.T) {
 		return BindResult{}, fmt.Errorf("the extender: %w", CannotAnswer("node locked"))
 	}}
 	s := start(t, p)
-	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 	expect(t, err, codes.Aborted, "no claim 7")
-	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "shop", Name: "web", Uid: "u-1", Node: "a"})
+	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: call(), Namespace: "shop", Name: "web", Uid: "u-1", Node: "a"})
 	expect(t, err, codes.Aborted, "the extender: node locked")
 }
 
 func TestAPolicyWithoutArgsRefusesThem(t *testing.T) {
 	s := start(t, noArm())
 	for args, text := range map[string]string{"": "", "{}": "", " { } ": "", `{"a":1}`: "this policy takes no args", "[]": "not a JSON object"} {
-		_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{Args: []byte(args)})
+		_, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{Args: []byte(args)})
 		asked := call()
 		asked.Args = []byte(args)
-		_, inCall := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		_, inCall := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 		for _, err := range []error{err, inCall} {
 			if text == "" && err != nil {
 				t.Errorf("%q: %v", args, err)
@@ -383,7 +383,7 @@ func TestArgsBuildThePolicyOnce(t *testing.T) {
 	})
 	s := start(t, backend)
 	name := func(args string) (string, error) {
-		info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{Args: []byte(args)})
+		info, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{Args: []byte(args)})
 		return info.GetName(), err
 	}
 	for range 3 {
@@ -427,16 +427,16 @@ func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := start(t, backend)
-	calls := []*v1alpha1.Call{s.reading(v1alpha1.Verb_VERB_FILTER)}
+	calls := []*v1beta1.Call{s.reading(v1beta1.Verb_VERB_FILTER)}
 	for number := 1; number <= 17; number++ {
 		if err := replacer.Replace(version(fmt.Sprintf("v%d", number))); err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, s.reading(v1alpha1.Verb_VERB_FILTER))
+		calls = append(calls, s.reading(v1beta1.Verb_VERB_FILTER))
 	}
-	row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{LabelValues: []string{"x"}}}
+	row := &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{LabelValues: []string{"x"}}}
 	for number, asked := range calls {
-		response, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(row)})
+		response, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(row)})
 		if number == 0 {
 			expect(t, err, codes.FailedPrecondition, "repeat the handshake")
 			continue
@@ -467,11 +467,11 @@ func TestCallsInProgressFinishWhenTheServerStops(t *testing.T) {
 	if first, err := watching.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("%v, %v", first, err)
 	}
-	filling := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	filling := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
 	filling.upsert(1, labeled("a", nil))
 	answered := make(chan error, 1)
 	go func() {
-		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 		answered <- err
 	}()
 	<-began

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 	"extender-gateway.io/policy/internal/size"
 )
@@ -55,7 +55,7 @@ type table struct {
 }
 
 type row struct {
-	message *v1alpha1.NodeRow
+	message *v1beta1.NodeRow
 	bytes   int64
 }
 
@@ -73,7 +73,7 @@ func (t *tables) find(name uint64) *table {
 }
 
 // open makes a table without rows for a stream.
-func (t *tables) open(first *v1alpha1.SyncNodesRequest) (*table, error) {
+func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
 	if first.GetTable() == 0 {
 		return nil, malformed("table is missing; it is a random number, the same in all messages of a stream")
 	}
@@ -87,7 +87,7 @@ func (t *tables) open(first *v1alpha1.SyncNodesRequest) (*table, error) {
 		return nil, malformed("table %d already has a stream; table numbers must be random", first.GetTable())
 	}
 	if len(t.byName) >= t.maxTables {
-		return nil, refusedFor(v1alpha1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "this backend already holds %d tables, the maximum", t.maxTables)
+		return nil, refusedFor(v1beta1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "this backend already holds %d tables, the maximum", t.maxTables)
 	}
 	t.byName[first.GetTable()] = opened
 	return opened, nil
@@ -108,14 +108,14 @@ func (t *tables) close(name uint64) {
 	closed.bytes = 0
 }
 
-func newTable(view *v1alpha1.TableView) (*table, error) {
+func newTable(view *v1beta1.TableView) (*table, error) {
 	t := &table{rows: map[uint32]row{}, usage: view.GetUsage()}
 	switch view.GetNodeView() {
-	case v1alpha1.NodeView_NODE_VIEW_NAME:
+	case v1beta1.NodeView_NODE_VIEW_NAME:
 		t.view = ViewName
-	case v1alpha1.NodeView_NODE_VIEW_FACTS:
+	case v1beta1.NodeView_NODE_VIEW_FACTS:
 		t.view = ViewFacts
-	case v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW:
+	case v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW:
 		t.view = ViewFactsAndRaw
 	default:
 		return nil, malformed("view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or " +
@@ -131,7 +131,7 @@ func newTable(view *v1alpha1.TableView) (*table, error) {
 }
 
 // checkTableReads limits what a table keeps: no gateway sends more than it accepts from a backend.
-func checkTableReads(reads *v1alpha1.NodeReads) error {
+func checkTableReads(reads *v1beta1.NodeReads) error {
 	if count := len(reads.GetParts()); count > limits.ReadParts {
 		return malformed("view.reads has %d parts; expected at most %d", count, limits.ReadParts)
 	}
@@ -139,7 +139,7 @@ func checkTableReads(reads *v1alpha1.NodeReads) error {
 		return malformed("view.reads has %d pod_counts; expected at most %d", count, limits.ReadCounts)
 	}
 	var keys, labels []string
-	for _, m := range []*v1alpha1.MapReads{reads.GetLabels(), reads.GetAnnotations()} {
+	for _, m := range []*v1beta1.MapReads{reads.GetLabels(), reads.GetAnnotations()} {
 		keys = append(append(keys, m.GetKeys()...), m.GetPrefixes()...)
 	}
 	for _, counts := range reads.GetPodCounts() {
@@ -157,7 +157,7 @@ func checkTableReads(reads *v1alpha1.NodeReads) error {
 }
 
 // SyncNodes fills a table and keeps it up to date.
-func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1alpha1.SyncNodesRequest, v1alpha1.SyncNodesResponse]) (err error) {
+func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1beta1.SyncNodesRequest, v1beta1.SyncNodesResponse]) (err error) {
 	defer func() { stream.SetTrailer(trailerOf(err)) }()
 	messages := make(chan *frame)
 	ended := make(chan error, 1)
@@ -188,7 +188,7 @@ func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1alpha1.SyncNodesRe
 			if err != nil {
 				return statusOf(err)
 			}
-			if err := stream.Send(&v1alpha1.SyncNodesResponse{Applied: applied}); err != nil {
+			if err := stream.Send(&v1beta1.SyncNodesResponse{Applied: applied}); err != nil {
 				return err
 			}
 		}
@@ -217,7 +217,7 @@ func (f *filling) end() {
 
 // apply applies a message as a whole or not at all, and returns the table's new version.
 func (f *filling) apply(encoded *frame) (uint64, error) {
-	message := &v1alpha1.SyncNodesRequest{}
+	message := &v1beta1.SyncNodesRequest{}
 	if err := encoded.decode(message); err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ func (f *filling) apply(encoded *frame) (uint64, error) {
 }
 
 // check looks at what no call reads, so that no lock is needed.
-func (f *filling) check(message *v1alpha1.SyncNodesRequest) error {
+func (f *filling) check(message *v1beta1.SyncNodesRequest) error {
 	switch {
 	case message.GetTable() != f.name:
 		return malformed("table is %d and was %d; it is the same in all messages of a stream", message.GetTable(), f.name)
@@ -255,7 +255,7 @@ func (f *filling) check(message *v1alpha1.SyncNodesRequest) error {
 	}
 }
 
-func (f *filling) checked(entries []*v1alpha1.TableEntry) (map[uint32]row, error) {
+func (f *filling) checked(entries []*v1beta1.TableEntry) (map[uint32]row, error) {
 	rows := make(map[uint32]row, len(entries))
 	for position, entry := range entries {
 		field := ""
@@ -281,12 +281,12 @@ func (f *filling) checked(entries []*v1alpha1.TableEntry) (map[uint32]row, error
 }
 
 // memoryOf estimates what a row takes.
-func memoryOf(message *v1alpha1.NodeRow) int64 {
+func memoryOf(message *v1beta1.NodeRow) int64 {
 	return int64(size.Of(message).Estimate(encoded(message)) + rowOverheadBytes)
 }
 
 // change makes all of the message visible at once. Upserts come before removals: a removed row does not come back.
-func (f *filling) change(message *v1alpha1.SyncNodesRequest, upserts map[uint32]row) error {
+func (f *filling) change(message *v1beta1.SyncNodesRequest, upserts map[uint32]row) error {
 	t := f.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -304,7 +304,7 @@ func (f *filling) change(message *v1alpha1.SyncNodesRequest, upserts map[uint32]
 	}
 	if used := f.tables.used.Add(grown); grown > 0 && used > f.tables.maxBytes {
 		f.tables.used.Add(-grown)
-		return refusedFor(v1alpha1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "the rows of all tables would need more than %d bytes; more are refused", f.tables.maxBytes)
+		return refusedFor(v1beta1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "the rows of all tables would need more than %d bytes; more are refused", f.tables.maxBytes)
 	}
 	t.bytes += grown
 	for id, upsert := range upserts {
@@ -320,13 +320,13 @@ func (f *filling) change(message *v1alpha1.SyncNodesRequest, upserts map[uint32]
 
 // read are the rows of a request at one version of the table; inline are those for the zeros. A row is never changed, so a
 // call keeps what it has read, whatever happens to the table.
-func (t *table) read(form *v1alpha1.NodeRef) ([]*v1alpha1.NodeRow, v1alpha1.Miss) {
-	rows := make([]*v1alpha1.NodeRow, len(form.GetIds()))
+func (t *table) read(form *v1beta1.NodeRef) ([]*v1beta1.NodeRow, v1beta1.Miss) {
+	rows := make([]*v1beta1.NodeRow, len(form.GetIds()))
 	inline := form.GetRows()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.version < form.GetAtLeast() {
-		return nil, v1alpha1.Miss_MISS_TABLE_BEHIND
+		return nil, v1beta1.Miss_MISS_TABLE_BEHIND
 	}
 	for position, id := range form.GetIds() {
 		if id == 0 {
@@ -335,9 +335,9 @@ func (t *table) read(form *v1alpha1.NodeRef) ([]*v1alpha1.NodeRow, v1alpha1.Miss
 		}
 		found, held := t.rows[id]
 		if !held {
-			return nil, v1alpha1.Miss_MISS_TABLE_BEHIND
+			return nil, v1beta1.Miss_MISS_TABLE_BEHIND
 		}
 		rows[position] = found.message
 	}
-	return rows, v1alpha1.Miss_MISS_UNSPECIFIED
+	return rows, v1beta1.Miss_MISS_UNSPECIFIED
 }

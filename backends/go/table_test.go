@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // filling is a gateway's side of a table.
@@ -18,8 +18,8 @@ type fillingClient struct {
 	t       *testing.T
 	name    uint64
 	version uint64
-	view    *v1alpha1.TableView
-	stream  grpc.BidiStreamingClient[v1alpha1.SyncNodesRequest, v1alpha1.SyncNodesResponse]
+	view    *v1beta1.TableView
+	stream  grpc.BidiStreamingClient[v1beta1.SyncNodesRequest, v1beta1.SyncNodesResponse]
 	end     context.CancelFunc
 }
 
@@ -28,10 +28,10 @@ var tableNames = struct {
 	last uint64
 }{last: 1000}
 
-func (s *server) fill(view v1alpha1.NodeView, reads *v1alpha1.NodeReads) *fillingClient {
+func (s *server) fill(view v1beta1.NodeView, reads *v1beta1.NodeReads) *fillingClient {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(within(s.t))
-	stream, err := v1alpha1.NewNodeTableServiceClient(s.ClientConn).SyncNodes(ctx)
+	stream, err := v1beta1.NewNodeTableServiceClient(s.ClientConn).SyncNodes(ctx)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,12 +39,12 @@ func (s *server) fill(view v1alpha1.NodeView, reads *v1alpha1.NodeReads) *fillin
 	defer tableNames.Unlock()
 	tableNames.last++
 	return &fillingClient{
-		t: s.t, name: tableNames.last, stream: stream, end: cancel, view: &v1alpha1.TableView{NodeView: view, Reads: reads},
+		t: s.t, name: tableNames.last, stream: stream, end: cancel, view: &v1beta1.TableView{NodeView: view, Reads: reads},
 	}
 }
 
 // exchange sends a message with the next version.
-func (f *fillingClient) exchange(message *v1alpha1.SyncNodesRequest) error {
+func (f *fillingClient) exchange(message *v1beta1.SyncNodesRequest) error {
 	f.t.Helper()
 	f.version++
 	message.Table, message.Version = f.name, f.version
@@ -54,7 +54,7 @@ func (f *fillingClient) exchange(message *v1alpha1.SyncNodesRequest) error {
 	return f.send(message)
 }
 
-func (f *fillingClient) send(message *v1alpha1.SyncNodesRequest) error {
+func (f *fillingClient) send(message *v1beta1.SyncNodesRequest) error {
 	if err := f.stream.Send(message); err != nil {
 		f.t.Log(err)
 	}
@@ -65,16 +65,16 @@ func (f *fillingClient) send(message *v1alpha1.SyncNodesRequest) error {
 	return err
 }
 
-func (f *fillingClient) upsert(id uint32, row *v1alpha1.NodeRow) {
+func (f *fillingClient) upsert(id uint32, row *v1beta1.NodeRow) {
 	f.t.Helper()
-	if err := f.exchange(&v1alpha1.SyncNodesRequest{Upserts: []*v1alpha1.TableEntry{{Id: id, Row: row}}}); err != nil {
+	if err := f.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: id, Row: row}}}); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f *fillingClient) named(atLeast uint64, ids []uint32, rows ...*v1alpha1.NodeRow) *v1alpha1.Nodes {
-	return &v1alpha1.Nodes{Count: uint32(len(ids)), Form: &v1alpha1.Nodes_Table{
-		Table: &v1alpha1.NodeRef{Table: f.name, AtLeast: atLeast, Ids: ids, Rows: rows},
+func (f *fillingClient) named(atLeast uint64, ids []uint32, rows ...*v1beta1.NodeRow) *v1beta1.Nodes {
+	return &v1beta1.Nodes{Count: uint32(len(ids)), Form: &v1beta1.Nodes_Table{
+		Table: &v1beta1.NodeRef{Table: f.name, AtLeast: atLeast, Ids: ids, Rows: rows},
 	}}
 }
 
@@ -83,9 +83,9 @@ func naming() Policy {
 	return Policy{Name: "naming", Version: "1", Filter: &Filter{Node: func(_ Pod, node Node) Verdict { return Reject(node.Name()) }}}
 }
 
-func (s *server) reasons(nodes *v1alpha1.Nodes) (string, v1alpha1.Miss) {
+func (s *server) reasons(nodes *v1beta1.Nodes) (string, v1beta1.Miss) {
 	s.t.Helper()
-	response, err := s.Filter(within(s.t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	response, err := s.Filter(within(s.t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
 	if err != nil {
 		s.t.Error(err)
 		return "", 0
@@ -99,7 +99,7 @@ func (s *server) reasons(nodes *v1alpha1.Nodes) (string, v1alpha1.Miss) {
 	return fmt.Sprint(reasons), response.GetResult().GetMiss()
 }
 
-func (s *server) expectReasons(nodes *v1alpha1.Nodes, want string) {
+func (s *server) expectReasons(nodes *v1beta1.Nodes, want string) {
 	s.t.Helper()
 	if got, miss := s.reasons(nodes); got != want || miss != 0 {
 		s.t.Errorf("the nodes are %s (%v); want %s", got, miss, want)
@@ -108,11 +108,11 @@ func (s *server) expectReasons(nodes *v1alpha1.Nodes, want string) {
 
 func TestATableEndsWhenItsClientIsGone(t *testing.T) {
 	s := start(t, naming())
-	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
 	table.upsert(1, labeled("a", nil))
 	table.upsert(2, labeled("b", nil))
-	update := &v1alpha1.SyncNodesRequest{
-		Upserts: []*v1alpha1.TableEntry{{Id: 1, Row: labeled("longer", nil)}}, Removed: []uint32{2, 2, 99},
+	update := &v1beta1.SyncNodesRequest{
+		Upserts: []*v1beta1.TableEntry{{Id: 1, Row: labeled("longer", nil)}}, Removed: []uint32{2, 2, 99},
 	}
 	if err := table.exchange(update); err != nil {
 		t.Fatal(err)
@@ -136,14 +136,14 @@ func TestTablesAreLimited(t *testing.T) {
 	s := start(t, naming())
 	s.bound.service.tables.maxTables, s.bound.service.tables.maxBytes = 2, 100_000
 	large := labeled("a", map[string]string{"text": string(make([]byte, 60_000))})
-	one, two := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil), s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	one, two := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil), s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
 	one.upsert(1, large)
 	// Replacing a row takes no more.
 	one.upsert(1, large)
 	two.upsert(1, labeled("b", nil))
-	three := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
-	expect(t, three.exchange(&v1alpha1.SyncNodesRequest{}), codes.ResourceExhausted, "this backend already holds 2 tables, the maximum")
-	err := two.exchange(&v1alpha1.SyncNodesRequest{Upserts: []*v1alpha1.TableEntry{{Id: 2, Row: large}}})
+	three := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	expect(t, three.exchange(&v1beta1.SyncNodesRequest{}), codes.ResourceExhausted, "this backend already holds 2 tables, the maximum")
+	err := two.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 2, Row: large}}})
 	expect(t, err, codes.ResourceExhausted, "the rows of all tables would need more than 100000 bytes")
 	s.expectReasons(one.named(1, []uint32{1}), "[a]")
 }

@@ -12,7 +12,7 @@ import (
 type Tracer interface {
 	// Start begins the span of a call, whose parent is in traceparent. It returns nil, and the context as it was, if the
 	// call is not traced, or traceparent cannot be parsed. method is such as
-	// "extender.policy.v1alpha1.PolicyService/Filter".
+	// "extender.policy.v1beta1.PolicyService/Filter".
 	Start(ctx context.Context, method, traceparent, tracestate string) (context.Context, Span)
 	// Named is the policy's name and version, before the first call; empty if they depend on args.
 	Named(name, version string)

@@ -1,5 +1,5 @@
 //! The contract between the extender gateway and policy backends: the types generated from
-//! `extender/policy/v1alpha1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
+//! `extender/policy/v1beta1/*.proto`, and its limits. No logic; the .proto files define the fields, `SPEC.md` the calls.
 //!
 //! The generated code is in the repository, so that whoever depends on this crate compiles no generator.
 
@@ -12,7 +12,7 @@ pub mod limits {
     include!("gen/limits.rs");
 }
 
-/// Package `extender.policy.v1alpha1`.
+/// Package `extender.policy.v1beta1`.
 #[expect(
     missing_docs,
     unused_qualifications,
@@ -20,8 +20,8 @@ pub mod limits {
     clippy::allow_attributes_without_reason,
     reason = "generated code; its documentation is the .proto files"
 )]
-pub mod v1alpha1 {
-    include!("gen/v1alpha1.rs");
+pub mod v1beta1 {
+    include!("gen/v1beta1.rs");
 
     /// The encoded `FileDescriptorSet` of the package, for the reflection service.
     pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("gen/descriptor.bin");

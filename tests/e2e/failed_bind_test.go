@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
@@ -27,7 +27,7 @@ type failingBinder struct {
 
 func (b *failingBinder) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
 	return &policyapi.GetInfoResponse{
-		Name: "failing", ApiVersion: "extender.policy.v1alpha1",
+		Name: "failing", ApiVersion: "extender.policy.v1beta1",
 		Verbs: []*policyapi.VerbInfo{{Verb: policyapi.Verb_VERB_BIND}},
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
@@ -33,7 +33,7 @@ func (teamRoom) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.
 	team := &policyapi.PodReads{Labels: &policyapi.MapReads{Keys: []string{"team"}}}
 	zone := &policyapi.NodeReads{Labels: &policyapi.MapReads{Keys: []string{objects.ZoneLabel}}}
 	return &policyapi.GetInfoResponse{
-		Name: "team-room", Revision: "1", ApiVersion: "extender.policy.v1alpha1",
+		Name: "team-room", Revision: "1", ApiVersion: "extender.policy.v1beta1",
 		Services: []string{policyapi.HookService_ServiceDesc.ServiceName},
 		Verbs: []*policyapi.VerbInfo{
 			{

@@ -191,7 +191,7 @@ var troubles = []trouble{
 		},
 		waits: corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
-			return v.down("status", "handshake failed: UNIMPLEMENTED: unknown service extender.policy.v1alpha1.PolicyService",
+			return v.down("status", "handshake failed: UNIMPLEMENTED: unknown service extender.policy.v1beta1.PolicyService",
 				"correct its url: another service listens there")
 		},
 		mend: (*victim).correctURL,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use extender_policy_api::limits::{ADDED_UIDS, REVISION_BYTES};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{
     case::{Stop, failed},

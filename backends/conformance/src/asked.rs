@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{Nodes, nodes::Form};
+use extender_policy_api::v1beta1::{Nodes, nodes::Form};
 
 use crate::{answer::Answer, declared::Verb, question::Question, random::Random};
 

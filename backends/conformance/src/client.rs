@@ -6,7 +6,7 @@ use std::{error::Error as _, time::Duration};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use extender_policy_api::limits;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, hook_service_server::SERVICE_NAME as HOOK_SERVICE, policy_service_server::SERVICE_NAME,
 };
 use http::{HeaderName, HeaderValue, header::CONTENT_TYPE, uri::PathAndQuery};
@@ -172,7 +172,7 @@ impl Client {
         &self,
         messages: ReceiverStream<Bytes>,
     ) -> Result<Streaming<Bytes>, Status> {
-        let path = PathAndQuery::from_static("/extender.policy.v1alpha1.NodeTableService/SyncNodes");
+        let path = PathAndQuery::from_static("/extender.policy.v1beta1.NodeTableService/SyncNodes");
         self.stream(path, messages).await
     }
 
@@ -430,10 +430,10 @@ mod tests {
 
     #[test]
     fn a_response_is_as_long_as_the_gateway_reads() {
-        assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Filter", 10), (64 + 10) << 10);
-        assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Bind", 0), 16 << 10);
-        assert_eq!(longest("/extender.policy.v1alpha1.HookService/BeforeScore", 10), (64 + 10) << 10);
-        assert_eq!(longest("/extender.policy.v1alpha1.HookService/BeforeFilter", 0), 128 << 10);
-        assert_eq!(longest("/extender.policy.v1alpha1.IntrospectionService/Introspect", 0), (4 << 20) + 64);
+        assert_eq!(longest("/extender.policy.v1beta1.PolicyService/Filter", 10), (64 + 10) << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.PolicyService/Bind", 0), 16 << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.HookService/BeforeScore", 10), (64 + 10) << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.HookService/BeforeFilter", 0), 128 << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.IntrospectionService/Introspect", 0), (4 << 20) + 64);
     }
 }

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use extender_policy_api::v1alpha1::GetInfoResponse;
+use extender_policy_api::v1beta1::GetInfoResponse;
 use policy_questions::{declared, hook, objects, question, random, sent};
 use tonic::{Code, Status};
 

@@ -4,13 +4,13 @@ use std::{path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use clap::{Args, Parser, ValueEnum};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::{client::Client, trail::Trail};
 
 /// The API that the suite checks.
-pub(crate) const API_VERSION: &str = "extender.policy.v1alpha1";
+pub(crate) const API_VERSION: &str = "extender.policy.v1beta1";
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1 as api};
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1beta1 as api};
 use tokio::{net::TcpStream, time::Instant};
 use tonic::{Code, Status};
 

@@ -4,7 +4,7 @@
 //! A policy is often one half of a feature, and a controller the other one: it writes a status, cleans up reservations, or
 //! labels nodes. [`Controllers`] elects the replica that runs it, by the rules of client-go: components in Go and this
 //! crate can share a Lease. The backend reports the election in its handshake, where the gateway's `status` shows it,
-//! and the health service `extender.policy.v1alpha1.Controllers` is SERVING in the leader alone.
+//! and the health service `extender.policy.v1beta1.Controllers` is SERVING in the leader alone.
 //!
 //! ```no_run
 //! # use extender_policy_controllers::{Controllers, Leading, LeaseName};

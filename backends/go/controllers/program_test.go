@@ -16,7 +16,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // program is a backend on a real socket, with a Lease of an apiserver over HTTP.
@@ -25,7 +25,7 @@ type program struct {
 	stop context.CancelFunc
 	// ended has what Serve returned.
 	ended  chan error
-	info   v1alpha1.PolicyServiceClient
+	info   v1beta1.PolicyServiceClient
 	health grpc.ServerStreamingClient[healthpb.HealthCheckResponse]
 }
 
@@ -70,7 +70,7 @@ func (p *program) connect(address string) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = connection.Close() })
-	p.info = v1alpha1.NewPolicyServiceClient(connection)
+	p.info = v1beta1.NewPolicyServiceClient(connection)
 	p.health, err = healthpb.NewHealthClient(connection).Watch(within(p.t), &healthpb.HealthCheckRequest{Service: policy.ControllersHealth})
 	if err != nil {
 		p.t.Fatal(err)
@@ -94,7 +94,7 @@ func (p *program) expectHealth(want healthpb.HealthCheckResponse_ServingStatus) 
 func (p *program) expectLeader(leader string) {
 	p.t.Helper()
 	for {
-		info, err := p.info.GetInfo(within(p.t), &v1alpha1.GetInfoRequest{})
+		info, err := p.info.GetInfo(within(p.t), &v1beta1.GetInfoRequest{})
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // collector is an OpenTelemetry collector's trace service.
@@ -84,11 +84,11 @@ func TestATracedCallIsASpanOfTheGatewaysTrace(t *testing.T) {
 		if parent != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent, "tracestate", "a=1")
 		}
-		row := &v1alpha1.NodeRow{Name: node, Facts: &v1alpha1.NodeFacts{}}
-		_, _ = v1alpha1.NewPolicyServiceClient(connection).Filter(ctx, &v1alpha1.FilterRequest{
-			Call:  &v1alpha1.Call{Id: "c-9", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "quota"},
-			Pod:   &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}},
-			Nodes: &v1alpha1.Nodes{Count: 1, Form: &v1alpha1.Nodes_Rows{Rows: &v1alpha1.NodeRows{Rows: []*v1alpha1.NodeRow{row}}}},
+		row := &v1beta1.NodeRow{Name: node, Facts: &v1beta1.NodeFacts{}}
+		_, _ = v1beta1.NewPolicyServiceClient(connection).Filter(ctx, &v1beta1.FilterRequest{
+			Call:  &v1beta1.Call{Id: "c-9", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "quota"},
+			Pod:   &v1beta1.Pod{Facts: &v1beta1.PodFacts{}},
+			Nodes: &v1beta1.Nodes{Count: 1, Form: &v1beta1.Nodes_Rows{Rows: &v1beta1.NodeRows{Rows: []*v1beta1.NodeRow{row}}}},
 		})
 	}
 	sampled := fmt.Sprintf("00-%s-%s-01", traceID, parentID)
@@ -122,7 +122,7 @@ func TestATracedCallIsASpanOfTheGatewaysTrace(t *testing.T) {
 	if len(spans) != 2 {
 		t.Fatalf("%v", spans)
 	}
-	name := "extender.policy.v1alpha1.PolicyService/Filter"
+	name := "extender.policy.v1beta1.PolicyService/Filter"
 	want := map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": name, "rpc.response.status_code": "OK", "extender.policy.name": "traced",
 		"extender.policy.revision": "7-a", "extender.backend.name": "quota", "extender.call.id": "c-9",

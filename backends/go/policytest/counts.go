@@ -7,24 +7,24 @@ import (
 	"slices"
 	"strings"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
 )
 
 // attribute is what a pod has of what pods are counted by.
 type attribute struct{ namespace, value string }
 
-func attributeOf(pod *v1alpha1.Pod, by v1alpha1.PodCountBy, label string) (attribute, bool) {
+func attributeOf(pod *v1beta1.Pod, by v1beta1.PodCountBy, label string) (attribute, bool) {
 	facts := pod.GetFacts()
 	value := ""
 	switch by {
-	case v1alpha1.PodCountBy_POD_COUNT_BY_OWNER:
+	case v1beta1.PodCountBy_POD_COUNT_BY_OWNER:
 		value = facts.GetOwner().GetUid()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_NAMESPACE:
+	case v1beta1.PodCountBy_POD_COUNT_BY_NAMESPACE:
 		value = facts.GetNamespace()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
+	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		value = facts.GetPriorityClassName()
-	case v1alpha1.PodCountBy_POD_COUNT_BY_LABEL:
+	case v1beta1.PodCountBy_POD_COUNT_BY_LABEL:
 		value, has := facts.GetLabels()[label]
 		return attribute{namespace: facts.GetNamespace(), value: value}, has
 	}
@@ -32,14 +32,14 @@ func attributeOf(pod *v1alpha1.Pod, by v1alpha1.PodCountBy, label string) (attri
 }
 
 // podCounts are the pods on a node, counted as a verb declares.
-func podCounts(counted *v1alpha1.PodCountReads, node *Node) *v1alpha1.PodCounts {
+func podCounts(counted *v1beta1.PodCountReads, node *Node) *v1beta1.PodCounts {
 	reported := map[string]bool{}
-	for _, amounts := range []*v1alpha1.Resources{node.row.GetFacts().GetAllocatable(), node.row.GetFacts().GetCapacity()} {
+	for _, amounts := range []*v1beta1.Resources{node.row.GetFacts().GetAllocatable(), node.row.GetFacts().GetCapacity()} {
 		for name := range amounts.GetOthers() {
 			reported[name] = true
 		}
 	}
-	found := map[attribute]*v1alpha1.PodCount{}
+	found := map[attribute]*v1beta1.PodCount{}
 	for _, equal := range node.pods {
 		of, has := attributeOf(equal.pod, counted.GetBy(), counted.GetLabel())
 		if !has || equal.pods == 0 {
@@ -47,7 +47,7 @@ func podCounts(counted *v1alpha1.PodCountReads, node *Node) *v1alpha1.PodCounts 
 		}
 		count := found[of]
 		if count == nil {
-			count = &v1alpha1.PodCount{Namespace: of.namespace, Value: of.value}
+			count = &v1beta1.PodCount{Namespace: of.namespace, Value: of.value}
 			found[of] = count
 		}
 		count.Pods += equal.pods
@@ -59,9 +59,9 @@ func podCounts(counted *v1alpha1.PodCountReads, node *Node) *v1alpha1.PodCounts 
 	return limitedCounts(slices.Collect(maps.Values(found)))
 }
 
-func limitedCounts(all []*v1alpha1.PodCount) *v1alpha1.PodCounts {
-	counts := &v1alpha1.PodCounts{}
-	slices.SortFunc(all, func(one, two *v1alpha1.PodCount) int {
+func limitedCounts(all []*v1beta1.PodCount) *v1beta1.PodCounts {
+	counts := &v1beta1.PodCounts{}
+	slices.SortFunc(all, func(one, two *v1beta1.PodCount) int {
 		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), compareCounts(one, two))
 	})
 	for _, count := range all {
@@ -75,17 +75,17 @@ func limitedCounts(all []*v1alpha1.PodCount) *v1alpha1.PodCounts {
 	return counts
 }
 
-func compareCounts(one, two *v1alpha1.PodCount) int {
+func compareCounts(one, two *v1beta1.PodCount) int {
 	return cmp.Or(strings.Compare(one.GetNamespace(), two.GetNamespace()), strings.Compare(one.GetValue(), two.GetValue()))
 }
 
 // topologyCounts are the pods in the cluster that are like the pod, added up as a verb declares.
-func topologyCounts(counted *v1alpha1.TopologyCountReads, pod *v1alpha1.Pod, nodes []*Node) *v1alpha1.TopologyCounts {
+func topologyCounts(counted *v1beta1.TopologyCountReads, pod *v1beta1.Pod, nodes []*Node) *v1beta1.TopologyCounts {
 	wanted, has := attributeOf(pod, counted.GetBy(), counted.GetLabel())
 	if !has {
-		return &v1alpha1.TopologyCounts{}
+		return &v1beta1.TopologyCounts{}
 	}
-	found := map[string]*v1alpha1.DomainCount{}
+	found := map[string]*v1beta1.DomainCount{}
 	for _, node := range nodes {
 		value, is := node.row.GetFacts().GetLabels()[counted.GetTopologyKey()]
 		if counted.GetTopologyKey() != "" && !is {
@@ -97,7 +97,7 @@ func topologyCounts(counted *v1alpha1.TopologyCountReads, pod *v1alpha1.Pod, nod
 			}
 			domain := found[value]
 			if domain == nil {
-				domain = &v1alpha1.DomainCount{Value: value}
+				domain = &v1beta1.DomainCount{Value: value}
 				found[value] = domain
 			}
 			domain.Pods += equal.pods
@@ -113,10 +113,10 @@ func topologyCounts(counted *v1alpha1.TopologyCountReads, pod *v1alpha1.Pod, nod
 	return limitedDomains(slices.Collect(maps.Values(found)))
 }
 
-func limitedDomains(all []*v1alpha1.DomainCount) *v1alpha1.TopologyCounts {
-	counts := &v1alpha1.TopologyCounts{}
-	byValue := func(one, two *v1alpha1.DomainCount) int { return strings.Compare(one.GetValue(), two.GetValue()) }
-	slices.SortFunc(all, func(one, two *v1alpha1.DomainCount) int {
+func limitedDomains(all []*v1beta1.DomainCount) *v1beta1.TopologyCounts {
+	counts := &v1beta1.TopologyCounts{}
+	byValue := func(one, two *v1beta1.DomainCount) int { return strings.Compare(one.GetValue(), two.GetValue()) }
+	slices.SortFunc(all, func(one, two *v1beta1.DomainCount) int {
 		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), byValue(one, two))
 	})
 	for _, domain := range all {
@@ -131,13 +131,13 @@ func limitedDomains(all []*v1alpha1.DomainCount) *v1alpha1.TopologyCounts {
 }
 
 // add adds the pods' requests, of extended resources those with these names.
-func add(sum *v1alpha1.Resources, equal running, extended func(string) bool) *v1alpha1.Resources {
+func add(sum *v1beta1.Resources, equal running, extended func(string) bool) *v1beta1.Resources {
 	requests := equal.pod.GetFacts().GetRequests()
 	if requests == nil {
 		return sum
 	}
 	if sum == nil {
-		sum = &v1alpha1.Resources{}
+		sum = &v1beta1.Resources{}
 	}
 	sum.MilliCpu = plus(sum.MilliCpu, requests.MilliCpu, equal.pods)
 	sum.Memory = plus(sum.Memory, requests.Memory, equal.pods)

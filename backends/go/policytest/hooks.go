@@ -2,15 +2,15 @@ package policytest
 
 import (
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // BeforeFilter is what the hook changes about the pod; nil if nothing. Errors are as of [Filter], or the change breaks the
 // contract, such as one that the hook does not declare.
 func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
-	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER
+	const verb = v1beta1.Verb_VERB_BEFORE_FILTER
 	ask := func() (*policy.PodChange, error) {
-		response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1alpha1.BeforeFilterRequest{})
+		response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1beta1.BeforeFilterRequest{})
 		return podChange(response.GetPod()), err
 	}
 	first, err := ask()
@@ -27,19 +27,19 @@ func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 // BeforeFilterNodes is what the hook changes about nodes, one change a node, in the order given; nil for nodes that stay as
 // they are. Errors are as of [BeforeFilter]. Compare with slices.EqualFunc(changes, want, (*policy.NodeChange).Equal).
 func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*policy.NodeChange, error) {
-	const verb = v1alpha1.Verb_VERB_BEFORE_FILTER_NODES
+	const verb = v1beta1.Verb_VERB_BEFORE_FILTER_NODES
 	return perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1alpha1.BeforeFilterNodesRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1beta1.BeforeFilterNodesRequest{})
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})
 }
 
 // BeforeScore is what the hook changes about the pod and about nodes, as [BeforeFilter] and [BeforeFilterNodes] are.
 func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodChange, []*policy.NodeChange, error) {
-	const verb = v1alpha1.Verb_VERB_BEFORE_SCORE
+	const verb = v1beta1.Verb_VERB_BEFORE_SCORE
 	var ofPod *policy.PodChange
 	ofNodes, err := perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1alpha1.BeforeScoreRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1beta1.BeforeScoreRequest{})
 		ofPod = podChange(response.GetPod())
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})
@@ -49,7 +49,7 @@ func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodCha
 	return ofPod, ofNodes, nil
 }
 
-func podChange(sent *v1alpha1.PodChange) *policy.PodChange {
+func podChange(sent *v1beta1.PodChange) *policy.PodChange {
 	if sent == nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func podChange(sent *v1alpha1.PodChange) *policy.PodChange {
 }
 
 // nodeChanges are those of each of this many nodes.
-func nodeChanges(sent []*v1alpha1.NodeChange, nodes int) []*policy.NodeChange {
+func nodeChanges(sent []*v1beta1.NodeChange, nodes int) []*policy.NodeChange {
 	changes := make([]*policy.NodeChange, nodes)
 	for _, group := range sent {
 		change := &policy.NodeChange{

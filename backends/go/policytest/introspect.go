@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Introspect is the JSON of the page at this path with its query, such as "/quotas/shop?unit=cpu": what the gateway serves
@@ -17,7 +17,7 @@ func Introspect(source policy.Source, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := service.GetInfo(context.Background(), &v1alpha1.GetInfoRequest{})
+	info, err := service.GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
 	if err != nil {
 		return "", withoutCode(err)
 	}
@@ -34,12 +34,12 @@ func Introspect(source policy.Source, path string) (string, error) {
 }
 
 // requested is for the declared path that matches: of several, the one whose first differing segment is not a parameter.
-func requested(declared []*v1alpha1.IntrospectionPath, asked *url.URL) (*v1alpha1.IntrospectRequest, error) {
-	var found *v1alpha1.IntrospectRequest
+func requested(declared []*v1beta1.IntrospectionPath, asked *url.URL) (*v1beta1.IntrospectRequest, error) {
+	var found *v1beta1.IntrospectRequest
 	for _, page := range declared {
 		parameters, matches := match(page.GetPath(), asked)
 		if matches && (found == nil || isMoreExact(page.GetPath(), found.GetPath())) {
-			found = &v1alpha1.IntrospectRequest{Backend: "test", Path: page.GetPath(), Parameters: parameters}
+			found = &v1beta1.IntrospectRequest{Backend: "test", Path: page.GetPath(), Parameters: parameters}
 		}
 	}
 	if found == nil {

@@ -7,20 +7,20 @@ import (
 	"unicode"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // What the policy API forbids a policy to answer, and a gateway clamps, cleans or notices by chance.
 
 // names are those of verbs in texts.
-var names = map[v1alpha1.Verb]string{
-	v1alpha1.Verb_VERB_FILTER: "filter", v1alpha1.Verb_VERB_SCORE: "score", v1alpha1.Verb_VERB_BEFORE_FILTER: "beforeFilter",
-	v1alpha1.Verb_VERB_BEFORE_FILTER_NODES: "beforeFilterNodes", v1alpha1.Verb_VERB_BEFORE_SCORE: "beforeScore",
+var names = map[v1beta1.Verb]string{
+	v1beta1.Verb_VERB_FILTER: "filter", v1beta1.Verb_VERB_SCORE: "score", v1beta1.Verb_VERB_BEFORE_FILTER: "beforeFilter",
+	v1beta1.Verb_VERB_BEFORE_FILTER_NODES: "beforeFilterNodes", v1beta1.Verb_VERB_BEFORE_SCORE: "beforeScore",
 }
 
 // perNode asks about each node; a pure verb twice, the second time with each node at another position.
 func perNode[A any](
-	source policy.Source, verb v1alpha1.Verb, nodes []*Node, equal func(A, A) bool, ask func([]*Node) ([]A, error),
+	source policy.Source, verb v1beta1.Verb, nodes []*Node, equal func(A, A) bool, ask func([]*Node) ([]A, error),
 ) ([]A, error) {
 	first, err := ask(nodes)
 	if err != nil || !declared(source, verb).GetPure() {
@@ -39,12 +39,12 @@ func perNode[A any](
 	return first, nil
 }
 
-func impure(verb v1alpha1.Verb, about string) error {
+func impure(verb v1beta1.Verb, about string) error {
 	return fmt.Errorf("%s is declared pure and gave another answer about %s when it was asked again; a pure verb depends on the pod, the "+
 		"node and the args alone: declare it without pure, or name in the revision what it depends on", names[verb], about)
 }
 
-func declared(source policy.Source, verb v1alpha1.Verb) *v1alpha1.VerbInfo {
+func declared(source policy.Source, verb v1beta1.Verb) *v1beta1.VerbInfo {
 	info, _ := Info(source)
 	for _, listed := range info.GetVerbs() {
 		if listed.GetVerb() == verb {
@@ -55,7 +55,7 @@ func declared(source policy.Source, verb v1alpha1.Verb) *v1alpha1.VerbInfo {
 }
 
 func scoreMistake(source policy.Source, nodes []*Node, scores []int32) error {
-	scale := declared(source, v1alpha1.Verb_VERB_SCORE)
+	scale := declared(source, v1beta1.Verb_VERB_SCORE)
 	for position, score := range scores {
 		if least, largest := scale.GetScoreMin(), scale.GetScoreMax(); scale.ScoreMin != nil && (score < least || score > largest) {
 			return fmt.Errorf("score returned %d for node %q; the declared scale is %d to %d: clamp the score, or declare another scale",

@@ -4,29 +4,29 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Node is a node to test a policy with. Its methods change it and return it.
 type Node struct {
-	row  *v1alpha1.NodeRow
+	row  *v1beta1.NodeRow
 	pods []running
 }
 
 // running are equal pods on a node.
 type running struct {
-	pod         *v1alpha1.Pod
+	pod         *v1beta1.Pod
 	pods        uint32
 	terminating uint32
 }
 
 // NewNode is a node without labels.
 func NewNode(name string) *Node {
-	return &Node{row: &v1alpha1.NodeRow{Name: name, Facts: &v1alpha1.NodeFacts{}}}
+	return &Node{row: &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{}}}
 }
 
 // Facts are all facts of the node, to be changed directly where there is no method for a part.
-func (n *Node) Facts() *v1alpha1.NodeFacts { return n.row.Facts }
+func (n *Node) Facts() *v1beta1.NodeFacts { return n.row.Facts }
 
 // Label adds a label.
 func (n *Node) Label(key, value string) *Node {
@@ -42,7 +42,7 @@ func (n *Node) Annotation(key, value string) *Node {
 
 // Taint adds a taint, whose effect is NoSchedule, PreferNoSchedule or NoExecute.
 func (n *Node) Taint(key, value, effect string) *Node {
-	n.row.Facts.Taints = append(n.row.Facts.Taints, &v1alpha1.Taint{Key: key, Value: value, Effect: effect})
+	n.row.Facts.Taints = append(n.row.Facts.Taints, &v1beta1.Taint{Key: key, Value: value, Effect: effect})
 	return n
 }
 
@@ -79,20 +79,20 @@ func (n *Node) Terminating(pod *Pod, pods uint32) *Node {
 
 // Pod is a pod to test a policy with. Its methods change it and return it.
 type Pod struct {
-	pod      *v1alpha1.Pod
+	pod      *v1beta1.Pod
 	snapshot uint64
 }
 
 // NewPod is a pod without labels, named "pod" with the UID "uid".
 func NewPod(namespace string) *Pod {
-	return &Pod{pod: &v1alpha1.Pod{
-		Identity: &v1alpha1.PodIdentity{Name: "pod", Uid: "uid"},
-		Facts:    &v1alpha1.PodFacts{Namespace: namespace},
+	return &Pod{pod: &v1beta1.Pod{
+		Identity: &v1beta1.PodIdentity{Name: "pod", Uid: "uid"},
+		Facts:    &v1beta1.PodFacts{Namespace: namespace},
 	}}
 }
 
 // Facts are all facts of the pod, to be changed directly where there is no method for a part.
-func (p *Pod) Facts() *v1alpha1.PodFacts { return p.pod.Facts }
+func (p *Pod) Facts() *v1beta1.PodFacts { return p.pod.Facts }
 
 // Named sets name and UID.
 func (p *Pod) Named(name, uid string) *Pod {
@@ -126,7 +126,7 @@ func (p *Pod) Toleration(toleration *policy.Toleration) *Pod {
 
 // Owner sets a controller of this UID.
 func (p *Pod) Owner(uid string) *Pod {
-	p.pod.Facts.Owner = &v1alpha1.OwnerReference{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "owner", Uid: uid}
+	p.pod.Facts.Owner = &v1beta1.OwnerReference{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "owner", Uid: uid}
 	return p
 }
 

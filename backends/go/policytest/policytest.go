@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // Rejected is a node on which the pod may not run.
@@ -52,12 +52,12 @@ type Kept struct {
 }
 
 // Info is the answer to the handshake.
-func Info(source policy.Source) (*v1alpha1.GetInfoResponse, error) {
+func Info(source policy.Source) (*v1beta1.GetInfoResponse, error) {
 	service, err := policy.NewService(source)
 	if err != nil {
 		return nil, err
 	}
-	return service.GetInfo(context.Background(), &v1alpha1.GetInfoRequest{})
+	return service.GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
 }
 
 // WithArgs is the policy that [policy.Configured] builds from these args, as JSON. The error has the text that the gateway
@@ -111,9 +111,9 @@ func everything(reads *policy.Reads, identity bool) (of *policy.Reads, usage boo
 // what the policy API forbids: a reason that is empty, counts something or has control characters, a score outside of the
 // scale, a pure verb that answers otherwise when it is asked again about the nodes in another order.
 func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) {
-	const verb = v1alpha1.Verb_VERB_FILTER
+	const verb = v1beta1.Verb_VERB_FILTER
 	verdicts, err := perNode(source, verb, nodes, func(one, two Rejected) bool { return one == two }, func(nodes []*Node) ([]Rejected, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).Filter, &v1alpha1.FilterRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).Filter, &v1beta1.FilterRequest{})
 		verdicts := make([]Rejected, len(nodes))
 		for _, rejection := range response.GetRejections() {
 			for _, position := range rejection.GetPositions() {
@@ -134,9 +134,9 @@ func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) 
 
 // Score are the raw scores, one a node, in the order given. Errors are as of [Filter].
 func Score(source policy.Source, pod *Pod, nodes ...*Node) ([]int32, error) {
-	const verb = v1alpha1.Verb_VERB_SCORE
+	const verb = v1beta1.Verb_VERB_SCORE
 	scores, err := perNode(source, verb, nodes, func(one, two int32) bool { return one == two }, func(nodes []*Node) ([]int32, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).Score, &v1alpha1.ScoreRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).Score, &v1beta1.ScoreRequest{})
 		return response.GetScores().GetValues(), err
 	})
 	if err != nil {
@@ -151,11 +151,11 @@ func Preempt(source policy.Source, pod *Pod, candidates ...*Candidate) ([]Kept, 
 	for position, candidate := range candidates {
 		nodes[position] = candidate.node
 	}
-	asked, err := ask(source, v1alpha1.Verb_VERB_PREEMPT, pod, nodes)
+	asked, err := ask(source, v1beta1.Verb_VERB_PREEMPT, pod, nodes)
 	if err != nil {
 		return nil, err
 	}
-	request := &v1alpha1.PreemptRequest{Call: asked.call, Pod: asked.pod, Nodes: asked.nodes}
+	request := &v1beta1.PreemptRequest{Call: asked.call, Pod: asked.pod, Nodes: asked.nodes}
 	for _, candidate := range candidates {
 		request.Candidates = append(request.Candidates, asked.candidate(candidate))
 	}
@@ -176,20 +176,20 @@ func Preempt(source policy.Source, pod *Pod, candidates ...*Candidate) ([]Kept, 
 
 // Bind is the result of binding the pod to the node of this name. Errors are as of [Filter], or the policy failed to bind.
 func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (policy.BindResult, error) {
-	asked, err := ask(source, v1alpha1.Verb_VERB_BIND, pod, nil)
+	asked, err := ask(source, v1beta1.Verb_VERB_BIND, pod, nil)
 	if err != nil {
 		return policy.BindResult{}, err
 	}
-	response, err := asked.service.Bind(ctx, &v1alpha1.BindRequest{
+	response, err := asked.service.Bind(ctx, &v1beta1.BindRequest{
 		Call: asked.call, Pod: asked.pod, Node: node, Namespace: pod.pod.GetFacts().GetNamespace(),
 		Name: pod.pod.GetIdentity().GetName(), Uid: pod.pod.GetIdentity().GetUid(),
 	})
 	switch {
 	case err != nil:
 		return policy.BindResult{}, withoutCode(err)
-	case response.GetOutcome() == v1alpha1.BindOutcome_BIND_OUTCOME_BOUND:
+	case response.GetOutcome() == v1beta1.BindOutcome_BIND_OUTCOME_BOUND:
 		return policy.Bound(), nil
-	case response.GetOutcome() == v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND:
+	case response.GetOutcome() == v1beta1.BindOutcome_BIND_OUTCOME_NOT_BOUND:
 		return policy.NotBound(response.GetMessage()), nil
 	default:
 		return policy.Declined(response.GetMessage()), nil
@@ -199,16 +199,16 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 // asked are the fields of a request that all verbs have, for a decision.
 type asked struct {
 	service *policy.Service
-	info    *v1alpha1.GetInfoResponse
-	verb    *v1alpha1.VerbInfo
-	call    *v1alpha1.Call
-	pod     *v1alpha1.Pod
-	nodes   *v1alpha1.Nodes
+	info    *v1beta1.GetInfoResponse
+	verb    *v1beta1.VerbInfo
+	call    *v1beta1.Call
+	pod     *v1beta1.Pod
+	nodes   *v1beta1.Nodes
 }
 
 // call asks a verb or a hook: it fills the request with what all of them have, with nodes unless it is about the pod alone.
 func call[Q proto.Message, R any](
-	source policy.Source, verb v1alpha1.Verb, pod *Pod, nodes []*Node,
+	source policy.Source, verb v1beta1.Verb, pod *Pod, nodes []*Node,
 	method func(*policy.Service, context.Context, Q) (R, error), request Q,
 ) (R, error) {
 	asked, err := ask(source, verb, pod, nodes)
@@ -227,44 +227,44 @@ func call[Q proto.Message, R any](
 }
 
 // ask does what the gateway does for the declaration of the verb. One that is not declared is asked for all the same.
-func ask(source policy.Source, verb v1alpha1.Verb, pod *Pod, nodes []*Node) (*asked, error) {
+func ask(source policy.Source, verb v1beta1.Verb, pod *Pod, nodes []*Node) (*asked, error) {
 	service, err := policy.NewService(source)
 	if err != nil {
 		return nil, err
 	}
-	info, err := service.GetInfo(context.Background(), &v1alpha1.GetInfoRequest{})
+	info, err := service.GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
 	if err != nil {
 		return nil, withoutCode(err)
 	}
-	declared := &v1alpha1.VerbInfo{Verb: verb, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS}
+	declared := &v1beta1.VerbInfo{Verb: verb, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS}
 	for _, listed := range info.GetVerbs() {
 		if listed.GetVerb() == verb {
 			declared = listed
 		}
 	}
 	asked := &asked{service: service, info: info, verb: declared}
-	asked.call = &v1alpha1.Call{
-		Id: "test", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: declared.GetReads().GetId(),
+	asked.call = &v1beta1.Call{
+		Id: "test", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: declared.GetReads().GetId(),
 		Snapshot: pod.snapshot,
 	}
 	asked.pod = sentPod(pod.pod, info, declared, nodes)
-	rows := &v1alpha1.NodeRows{}
+	rows := &v1beta1.NodeRows{}
 	for _, node := range nodes {
 		rows.Rows = append(rows.Rows, sentRow(node, info, declared))
 	}
-	asked.nodes = &v1alpha1.Nodes{Count: uint32(len(nodes)), Form: &v1alpha1.Nodes_Rows{Rows: rows}}
+	asked.nodes = &v1beta1.Nodes{Count: uint32(len(nodes)), Form: &v1beta1.Nodes_Rows{Rows: rows}}
 	return asked, nil
 }
 
-func (a *asked) candidate(candidate *Candidate) *v1alpha1.Candidate {
-	sent := &v1alpha1.Candidate{PdbViolations: candidate.violating}
+func (a *asked) candidate(candidate *Candidate) *v1beta1.Candidate {
+	sent := &v1beta1.Candidate{PdbViolations: candidate.violating}
 	for _, victim := range candidate.victims {
-		var pod *v1alpha1.Pod
+		var pod *v1beta1.Pod
 		if victim.pod != nil {
 			pod = sentPod(victim.pod.pod, a.info, a.verb, nil)
 			pod.TopologyCounts = nil
 		}
-		sent.Victims = append(sent.Victims, &v1alpha1.Victim{Uid: victim.uid, Pod: pod})
+		sent.Victims = append(sent.Victims, &v1beta1.Victim{Uid: victim.uid, Pod: pod})
 	}
 	return sent
 }

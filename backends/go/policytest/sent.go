@@ -7,13 +7,13 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 // What the gateway sends of an object to a verb. All of this follows from the handshake alone, as for the gateway.
 
 // sentPod is the pod for a verb, to be placed on one of these nodes.
-func sentPod(pod *v1alpha1.Pod, info *v1alpha1.GetInfoResponse, verb *v1alpha1.VerbInfo, nodes []*Node) *v1alpha1.Pod {
+func sentPod(pod *v1beta1.Pod, info *v1beta1.GetInfoResponse, verb *v1beta1.VerbInfo, nodes []*Node) *v1beta1.Pod {
 	sent := clone(pod)
 	if !info.GetPodRaw() {
 		sent.RawJson = nil
@@ -26,7 +26,7 @@ func sentPod(pod *v1alpha1.Pod, info *v1alpha1.GetInfoResponse, verb *v1alpha1.V
 		sent.Facts.Annotations = withPrefixes(sent.Facts.Annotations, info.GetAnnotationPrefixes())
 		return sent
 	}
-	if !slices.Contains(reads.GetPod().GetParts(), v1alpha1.PodPart_POD_PART_IDENTITY) {
+	if !slices.Contains(reads.GetPod().GetParts(), v1beta1.PodPart_POD_PART_IDENTITY) {
 		sent.Identity = nil
 	}
 	facts, of := sent.Facts, reads.GetPod()
@@ -55,23 +55,23 @@ func keepParts[P interface {
 }
 
 // sentRow is the node for a verb.
-func sentRow(node *Node, info *v1alpha1.GetInfoResponse, verb *v1alpha1.VerbInfo) *v1alpha1.NodeRow {
+func sentRow(node *Node, info *v1beta1.GetInfoResponse, verb *v1beta1.VerbInfo) *v1beta1.NodeRow {
 	sent := clone(node.row)
-	if verb.GetNodeView() != v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW {
+	if verb.GetNodeView() != v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW {
 		sent.RawJson = nil
 	}
 	if !verb.GetUsage() {
 		sent.Usage = nil
 	}
 	reads := verb.GetReads()
-	if verb.GetNodeView() == v1alpha1.NodeView_NODE_VIEW_NAME {
-		return &v1alpha1.NodeRow{Name: sent.GetName()}
+	if verb.GetNodeView() == v1beta1.NodeView_NODE_VIEW_NAME {
+		return &v1beta1.NodeRow{Name: sent.GetName()}
 	}
 	if reads == nil {
 		sent.Facts.Annotations = withPrefixes(sent.Facts.Annotations, info.GetAnnotationPrefixes())
 		return sent
 	}
-	if !slices.Contains(reads.GetNode().GetParts(), v1alpha1.NodePart_NODE_PART_NAME) {
+	if !slices.Contains(reads.GetNode().GetParts(), v1beta1.NodePart_NODE_PART_NAME) {
 		sent.Name = ""
 	}
 	for _, counted := range reads.GetNode().GetPodCounts() {
@@ -85,7 +85,7 @@ func sentRow(node *Node, info *v1alpha1.GetInfoResponse, verb *v1alpha1.VerbInfo
 }
 
 // split is a map as entries with declared prefixes, and values of declared keys.
-func split(all map[string]string, reads *v1alpha1.MapReads) (entries map[string]string, values []string, absent []uint32) {
+func split(all map[string]string, reads *v1beta1.MapReads) (entries map[string]string, values []string, absent []uint32) {
 	for position, key := range reads.GetKeys() {
 		value, has := all[key]
 		values = append(values, value)

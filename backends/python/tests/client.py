@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from extender_policy._api.v1alpha1 import (
+from extender_policy._api.v1beta1 import (
     hooks_pb2,
     info_pb2,
     introspection_pb2,
@@ -22,10 +22,10 @@ from extender_policy._api.v1alpha1 import (
 
 M = TypeVar("M", bound=Message)
 
-SERVICE = "/extender.policy.v1alpha1.PolicyService"
-INTROSPECT = "/extender.policy.v1alpha1.IntrospectionService/Introspect"
-HOOKS = "/extender.policy.v1alpha1.HookService"
-SYNC_NODES = "/extender.policy.v1alpha1.NodeTableService/SyncNodes"
+SERVICE = "/extender.policy.v1beta1.PolicyService"
+INTROSPECT = "/extender.policy.v1beta1.IntrospectionService/Introspect"
+HOOKS = "/extender.policy.v1beta1.HookService"
+SYNC_NODES = "/extender.policy.v1beta1.NodeTableService/SyncNodes"
 LIMITS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
 
 

@@ -24,7 +24,7 @@ from extender_policy import (
     View,
     testing,
 )
-from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._declaration import Declaration
 
 
@@ -241,8 +241,8 @@ def test_hooks_are_declared_like_verbs() -> None:
     )
     response = Declaration(info).response
     assert list(response.services) == [
-        "extender.policy.v1alpha1.NodeTableService",
-        "extender.policy.v1alpha1.HookService",
+        "extender.policy.v1beta1.NodeTableService",
+        "extender.policy.v1beta1.HookService",
     ]
     of_pod, of_nodes, score = response.verbs
     assert (of_pod.verb, of_pod.node_view, of_pod.pure) == (info_pb2.VERB_BEFORE_FILTER, 0, True)
@@ -273,7 +273,7 @@ def test_verbs_come_in_the_order_of_their_numbers_and_a_declaration_is_a_key() -
 
 def test_without_hooks_their_service_is_not_listed() -> None:
     response = Declaration(pure()).response
-    assert list(response.services) == ["extender.policy.v1alpha1.NodeTableService"]
+    assert list(response.services) == ["extender.policy.v1beta1.NodeTableService"]
     assert not response.verbs[0].changes
 
 

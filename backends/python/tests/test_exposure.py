@@ -28,7 +28,7 @@ from extender_policy import (
     _service,
     configured,
 )
-from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._errors import FailureLog, call_error
 from extender_policy._receiving import Receiving
 from extender_policy._run import argument_parser, options_from

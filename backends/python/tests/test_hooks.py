@@ -35,7 +35,7 @@ from extender_policy import (
     Toleration,
     testing,
 )
-from extender_policy._api.v1alpha1 import (
+from extender_policy._api.v1beta1 import (
     hooks_pb2,
     info_pb2,
     node_pb2,

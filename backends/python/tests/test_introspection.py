@@ -40,7 +40,7 @@ from extender_policy import (
 )
 from extender_policy.testing import NoAnswer, TestNode, TestPod
 
-SERVICE = "extender.policy.v1alpha1.IntrospectionService"
+SERVICE = "extender.policy.v1beta1.IntrospectionService"
 FOUR_MIB = 4 << 20
 TOO_MANY = (StatusCode.UNAVAILABLE, "too many such requests; try again later")
 

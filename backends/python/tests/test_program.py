@@ -21,7 +21,7 @@ from client import Client, Stream, call, inline, question, row, status
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
-from extender_policy._api.v1alpha1 import info_pb2, policy_pb2, table_pb2
+from extender_policy._api.v1beta1 import info_pb2, policy_pb2, table_pb2
 from extender_policy._run import _Signals
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from extender_policy import Info, NodePart, PodPart, PodsBy, Reads, UndeclaredRead, Verb
-from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._declaration import Declaration
 from extender_policy._layout import ENTRY, Access, Layout
 

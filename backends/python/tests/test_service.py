@@ -38,7 +38,7 @@ from extender_policy import (
     Verdict,
     configured,
 )
-from extender_policy._api.v1alpha1 import node_pb2, pod_pb2, policy_pb2
+from extender_policy._api.v1beta1 import node_pb2, pod_pb2, policy_pb2
 
 
 class Scripted(Policy):
@@ -554,7 +554,7 @@ def test_policies_are_built_once_and_the_ones_in_use_are_kept() -> None:
 
 def test_a_call_without_a_message_ends(serve: Serve) -> None:
     client = serve(Scripted())
-    method: Any = client.channel.stream_unary("/extender.policy.v1alpha1.PolicyService/Filter", None, None)
+    method: Any = client.channel.stream_unary("/extender.policy.v1beta1.PolicyService/Filter", None, None)
     with pytest.raises(grpc.RpcError) as raised:
         method(iter(()), timeout=10)
     assert status(raised.value)[0] is not StatusCode.DEADLINE_EXCEEDED

@@ -13,7 +13,7 @@ from conftest import Serve
 from grpc import StatusCode
 
 from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
-from extender_policy._api.v1alpha1 import info_pb2, node_pb2, policy_pb2, table_pb2
+from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2, table_pb2
 from extender_policy._tables import Filling, Tables
 
 

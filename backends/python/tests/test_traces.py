@@ -30,12 +30,12 @@ from extender_policy import (
     Verdict,
     trace,
 )
-from extender_policy._api.v1alpha1 import hooks_pb2
+from extender_policy._api.v1beta1 import hooks_pb2
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE}-{PARENT}-01"
-NAME = "extender.policy.v1alpha1.PolicyService/Filter"
+NAME = "extender.policy.v1beta1.PolicyService/Filter"
 
 
 class Traced(Policy):
@@ -219,7 +219,7 @@ def test_hooks_have_spans(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
             fields["nodes"] = by_table(1, [1])
             client.before_score(hooks_pb2.BeforeScoreRequest(**fields), metadata=sampled)
     spans = collector.spans()
-    service = "extender.policy.v1alpha1.HookService"
+    service = "extender.policy.v1beta1.HookService"
     names = [f"{service}/{method}" for method in ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")]
     assert [span.name for span in spans] == names
     noted: list[dict[str, Any]] = [

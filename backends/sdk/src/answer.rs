@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use futures_util::FutureExt as _;
 
 pub(crate) use self::{

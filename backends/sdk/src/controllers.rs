@@ -10,7 +10,7 @@ use std::{
 };
 
 use extender_policy_api::limits::{CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tokio::sync::watch;
 
 use crate::BoxFuture;
@@ -42,7 +42,7 @@ pub trait RunControllers: Send + Sync + 'static {
 #[error("{0}")]
 pub struct ControllersFailed(pub String);
 
-/// What the handshake and the health service `extender.policy.v1alpha1.Controllers` say about a backend's controllers.
+/// What the handshake and the health service `extender.policy.v1beta1.Controllers` say about a backend's controllers.
 /// Clones are the same report.
 #[derive(Clone, Debug)]
 pub struct ControllersReport {

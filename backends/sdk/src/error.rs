@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1::ErrorReason};
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1beta1::ErrorReason};
 use prost::DecodeError;
 use tonic::{Code, Status, metadata::MetadataValue};
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use extender_policy_api::v1alpha1::{self as api, introspection_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{self as api, introspection_service_server::SERVICE_NAME};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,

@@ -7,7 +7,7 @@ use std::{
     marker::PhantomData,
 };
 
-use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{self as api, hook_service_server, policy_service_server::SERVICE_NAME};
 use futures_util::future::Either;
 use prost::Message;
 use tonic::{
@@ -71,7 +71,7 @@ impl Service {
 
     fn answered(&self, http: http::Request<Body>) -> Answered {
         let name = http.uri().path().strip_prefix('/').unwrap_or_default();
-        match name.strip_prefix("extender.policy.v1alpha1.").unwrap_or_default() {
+        match name.strip_prefix("extender.policy.v1beta1.").unwrap_or_default() {
             "PolicyService/GetInfo" => self.unary::<GetInfo>(http, AdmitAll),
             "PolicyService/Filter" => self.declared::<Filter>(http, api::Verb::Filter),
             "PolicyService/Score" => self.declared::<Score>(http, api::Verb::Score),
@@ -133,7 +133,7 @@ named!(HookService, hook_service_server::SERVICE_NAME, |this, http| tonic::codeg
     http
 ));
 
-/// The part of `/extender.policy.v1alpha1.PolicyService/Filter` after the service.
+/// The part of `/extender.policy.v1beta1.PolicyService/Filter` after the service.
 pub(crate) fn method(path: &str) -> &str {
     let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     service_and_method.map_or("", |(_, method)| method)

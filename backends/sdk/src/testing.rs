@@ -28,8 +28,8 @@
 mod hooks;
 mod mistakes;
 
-use extender_policy_api::v1alpha1 as api;
-pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
+use extender_policy_api::v1beta1 as api;
+pub use extender_policy_api::v1beta1::{NodeFacts, PodFacts};
 use prost::Message;
 
 pub use self::hooks::{

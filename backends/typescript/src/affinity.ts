@@ -1,6 +1,6 @@
 /** A node affinity as a policy writes it. What {@link Pod.nodeAffinity} returns is one. */
 
-import { NodeAffinity } from './gen/extender/policy/v1alpha1/pod.js';
+import { NodeAffinity } from './gen/extender/policy/v1beta1/pod.js';
 
 /** The nodes that a pod requires and prefers. Mirrors NodeAffinity of k8s.io/api/core/v1. */
 export interface Affinity {

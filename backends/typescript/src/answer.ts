@@ -8,8 +8,8 @@ import { bindAsk, Candidate } from './candidate.js';
 import { viewCovers, type Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
-import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
-import type { Pod as PodMessage } from './gen/extender/policy/v1alpha1/pod.js';
+import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1beta1/info.js';
+import type { Pod as PodMessage } from './gen/extender/policy/v1beta1/pod.js';
 import {
   BindOutcome,
   BindRequest,
@@ -22,7 +22,7 @@ import {
   type Rejection,
   type Result,
   type ScoreResponse,
-} from './gen/extender/policy/v1alpha1/policy.js';
+} from './gen/extender/policy/v1beta1/policy.js';
 import { BIND_MESSAGE_BYTES, RULE_BYTES } from './limits.js';
 import { Node } from './node.js';
 import { Pod, podMismatch, topologyMismatch } from './pod.js';

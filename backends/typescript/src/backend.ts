@@ -8,7 +8,7 @@ import { Declaration } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { unwritten } from './declaration/unwritten.js';
 import { CallError } from './errors.js';
-import type { Call } from './gen/extender/policy/v1alpha1/policy.js';
+import type { Call } from './gen/extender/policy/v1beta1/policy.js';
 import type { Info } from './info.js';
 import type { Policy } from './policy.js';
 

@@ -1,6 +1,6 @@
 /** Preemption and binding as a policy sees them. */
 
-import type { BindRequest, Candidate as CandidateMessage } from './gen/extender/policy/v1alpha1/policy.js';
+import type { BindRequest, Candidate as CandidateMessage } from './gen/extender/policy/v1beta1/policy.js';
 import type { Node } from './node.js';
 import { Pod } from './pod.js';
 import type { Access } from './reads/access.js';

@@ -1,8 +1,8 @@
 /** What hooks change about the pod and about nodes. */
 
 import { type Affinity, affinityMessage } from './affinity.js';
-import type { HoldUser as HoldUserMessage } from './gen/extender/policy/v1alpha1/hooks.js';
-import type { Toleration } from './gen/extender/policy/v1alpha1/pod.js';
+import type { HoldUser as HoldUserMessage } from './gen/extender/policy/v1beta1/hooks.js';
+import type { Toleration } from './gen/extender/policy/v1beta1/pod.js';
 import {
   type Amounts,
   type NonZero,

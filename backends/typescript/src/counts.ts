@@ -1,7 +1,7 @@
 /** The counts of pods as a policy sees them, on a node or in a domain of the cluster. */
 
 import { undeclaredRequests } from './reads/access.js';
-import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
+import { PodCountBy } from './gen/extender/policy/v1beta1/info.js';
 import type { Attribute, SentCount, SentTopology } from './reads/pods.js';
 import { NO_RESOURCES, type Resources } from './resources.js';
 

@@ -7,14 +7,14 @@ import { isHook, type VerbName } from './declaration/names.js';
 import { programRevision } from './declaration/program.js';
 import { DeclarationError } from './errors.js';
 import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
-import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import type { GetInfoResponse } from './gen/extender/policy/v1beta1/info.js';
 import {
   NodeView,
   Normalization as NormalizationNumber,
   Scope,
   Verb as VerbNumber,
   VerbInfo,
-} from './gen/extender/policy/v1alpha1/info.js';
+} from './gen/extender/policy/v1beta1/info.js';
 import type { Shown } from './introspection.js';
 import type { Info, Normalization, Scale, Verb, View } from './info.js';
 import { REJECTED_CONFIGURATION_BYTES } from './limits.js';
@@ -24,16 +24,16 @@ import type { RowCounts, RowParts } from './row.js';
 import { cut, quoted } from './text.js';
 
 /** The package of the contract that this package implements. */
-const API_VERSION = 'extender.policy.v1alpha1';
+const API_VERSION = 'extender.policy.v1beta1';
 
 /** The service that fills node tables. */
-export const NODE_TABLE_SERVICE = 'extender.policy.v1alpha1.NodeTableService';
+export const NODE_TABLE_SERVICE = 'extender.policy.v1beta1.NodeTableService';
 
 /** The service that shows people a part of the policy's state. */
-const INTROSPECTION_SERVICE = 'extender.policy.v1alpha1.IntrospectionService';
+const INTROSPECTION_SERVICE = 'extender.policy.v1beta1.IntrospectionService';
 
 /** The service with the hooks. */
-export const HOOK_SERVICE = 'extender.policy.v1alpha1.HookService';
+export const HOOK_SERVICE = 'extender.policy.v1beta1.HookService';
 
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;

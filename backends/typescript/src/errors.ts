@@ -2,7 +2,7 @@
 
 import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 
-import type { ErrorReason } from './gen/extender/policy/v1alpha1/policy.js';
+import type { ErrorReason } from './gen/extender/policy/v1beta1/policy.js';
 import { STATUS_MESSAGE_BYTES } from './limits.js';
 import { UndeclaredRead } from './reads/access.js';
 import { cut } from './text.js';

@@ -10,7 +10,7 @@ import {
 import { service } from 'grpc-health-check';
 
 /** The services whose health is known. */
-const SERVICES = ['', 'extender.policy.v1alpha1.PolicyService'];
+const SERVICES = ['', 'extender.policy.v1beta1.PolicyService'];
 
 interface Request {
   readonly service: string;

@@ -1,6 +1,6 @@
 /** What a policy declares about a hook. */
 
-import { ChangedPart as ChangedPartNumber } from './gen/extender/policy/v1alpha1/info.js';
+import { ChangedPart as ChangedPartNumber } from './gen/extender/policy/v1beta1/info.js';
 import { Called, Verb } from './info.js';
 
 /** What hooks change of pods and nodes, by the numbers of the contract. */

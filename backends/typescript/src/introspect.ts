@@ -3,7 +3,7 @@
 import type { Backend } from './backend.js';
 import type { Declaration } from './declaration.js';
 import { CallError, InvalidParameter, NotFound } from './errors.js';
-import { IntrospectRequest, type IntrospectResponse } from './gen/extender/policy/v1alpha1/introspection.js';
+import { IntrospectRequest, type IntrospectResponse } from './gen/extender/policy/v1beta1/introspection.js';
 import type { IntrospectAsk, Shown } from './introspection.js';
 import { JSON_BYTES } from './limits.js';
 import { decode, decoding } from './request.js';

@@ -9,7 +9,7 @@ import type {
   Toleration,
   TopologyCounts,
   Volume,
-} from './gen/extender/policy/v1alpha1/pod.js';
+} from './gen/extender/policy/v1beta1/pod.js';
 import type { Node } from './node.js';
 import type { Access } from './reads/access.js';
 import type { MapName, PodKey, PodPrefix } from './reads/key.js';

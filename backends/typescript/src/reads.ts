@@ -1,6 +1,6 @@
 /** What a verb reads of pods and nodes, declared once. */
 
-import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
+import { PodCountBy } from './gen/extender/policy/v1beta1/info.js';
 import { READ_KEYS } from './limits.js';
 import { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
 import { Layout, Sent } from './reads/layout.js';

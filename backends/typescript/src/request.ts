@@ -7,9 +7,9 @@ import { BinaryReader } from '@bufbuild/protobuf/wire';
 
 import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
-import { Call, Candidate } from './gen/extender/policy/v1alpha1/policy.js';
-import { Pod } from './gen/extender/policy/v1alpha1/pod.js';
-import { TableView } from './gen/extender/policy/v1alpha1/table.js';
+import { Call, Candidate } from './gen/extender/policy/v1beta1/policy.js';
+import { Pod } from './gen/extender/policy/v1beta1/pod.js';
+import { TableView } from './gen/extender/policy/v1beta1/table.js';
 import { Fields, Malformed } from './wire.js';
 
 /** The nodes of a request. The form is undefined if it is none that this package knows. */

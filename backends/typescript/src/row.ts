@@ -3,8 +3,8 @@
  * decoded at its first use and kept, for as long as the row is: in a table until the node changes.
  */
 
-import { NodeUsage as UsageMessage, PodCounts } from './gen/extender/policy/v1alpha1/node.js';
-import { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
+import { NodeUsage as UsageMessage, PodCounts } from './gen/extender/policy/v1beta1/node.js';
+import { Resources as ResourcesMessage } from './gen/extender/policy/v1beta1/resources.js';
 import type { MapName } from './reads/key.js';
 import { decode } from './request.js';
 import type { NodeUsage, Resources, Taint } from './resources.js';

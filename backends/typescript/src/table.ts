@@ -8,8 +8,8 @@ import { setImmediate } from 'node:timers/promises';
 
 import { rowParts, viewOf } from './declaration.js';
 import { CallError } from './errors.js';
-import type { MapReads, NodeReads } from './gen/extender/policy/v1alpha1/info.js';
-import type { TableView } from './gen/extender/policy/v1alpha1/table.js';
+import type { MapReads, NodeReads } from './gen/extender/policy/v1beta1/info.js';
+import type { TableView } from './gen/extender/policy/v1beta1/table.js';
 import type { View } from './info.js';
 import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS } from './limits.js';
 import { rowsKey } from './reads/layout.js';

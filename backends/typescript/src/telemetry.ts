@@ -13,7 +13,7 @@ import type { CallError } from './errors.js';
 /** How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining. */
 const FLUSH_MILLISECONDS = 5_000;
 
-const SERVICE = 'extender.policy.v1alpha1.PolicyService';
+const SERVICE = 'extender.policy.v1beta1.PolicyService';
 
 /** The packages that are needed to send spans. */
 const PACKAGES =

@@ -23,16 +23,16 @@ import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { NodeChange, PodChange, type TaintGiven } from './change.js';
 import { callError, testText } from './errors.js';
-import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1alpha1/hooks.js';
-import { type GetInfoResponse, Verb as VerbNumber } from './gen/extender/policy/v1alpha1/info.js';
-import { IntrospectRequest } from './gen/extender/policy/v1alpha1/introspection.js';
-import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
+import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1beta1/hooks.js';
+import { type GetInfoResponse, Verb as VerbNumber } from './gen/extender/policy/v1beta1/info.js';
+import { IntrospectRequest } from './gen/extender/policy/v1beta1/introspection.js';
+import { NodeFacts, NodeRow } from './gen/extender/policy/v1beta1/node.js';
 import {
   type NodeAffinity,
   Pod as PodMessage,
   PodFacts,
   Toleration,
-} from './gen/extender/policy/v1alpha1/pod.js';
+} from './gen/extender/policy/v1beta1/pod.js';
 import {
   BindOutcome,
   BindRequest,
@@ -40,7 +40,7 @@ import {
   type Candidate as CandidateMessage,
   PreemptRequest,
   Purpose,
-} from './gen/extender/policy/v1alpha1/policy.js';
+} from './gen/extender/policy/v1beta1/policy.js';
 import { answerIntrospect } from './introspect.js';
 import type { Policy } from './policy.js';
 import type { QuestionVerb } from './request.js';

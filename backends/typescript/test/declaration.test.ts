@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Declaration } from '../src/declaration.js';
 import { programDigest } from '../src/declaration/program.js';
 import { Backend, Bind, Hook, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
-import { GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
+import { GetInfoResponse } from '../src/gen/extender/policy/v1beta1/info.js';
 
 const pure = new Info('p', '1').filters(Verb.perNode().pure());
 

@@ -7,7 +7,7 @@ import { connect, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
 import { follow, mostConnections, Progress, type CountedStream } from '../src/connections.js';
-import { GetInfoRequest } from '../src/gen/extender/policy/v1alpha1/info.js';
+import { GetInfoRequest } from '../src/gen/extender/policy/v1beta1/info.js';
 import { Backend, Bind, ExposedError, Info, Policy, args, Verb, Verdict } from '../src/index.js';
 import { command } from '../src/run.js';
 import { listen, type ServeOptions } from '../src/serve.js';

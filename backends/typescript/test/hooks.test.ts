@@ -10,8 +10,8 @@ import {
   type BeforeFilterResponse,
   BeforeScoreRequest,
   type BeforeScoreResponse,
-} from '../src/gen/extender/policy/v1alpha1/hooks.js';
-import { Miss } from '../src/gen/extender/policy/v1alpha1/policy.js';
+} from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { Miss } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   Hook,
   Info,
@@ -161,7 +161,7 @@ test('the handshake lists the service, and each hook with what it changes', asyn
     .shows('/a', '', () => 1);
   const { services, verbs } = await getInfo(await served(new Hooked(declared)));
   assert.deepEqual(
-    services.map((name) => name.replace('extender.policy.v1alpha1.', '')),
+    services.map((name) => name.replace('extender.policy.v1beta1.', '')),
     ['NodeTableService', 'IntrospectionService', 'HookService'],
   );
   assert.deepEqual(
@@ -190,7 +190,7 @@ test('a policy of hooks alone about the pod needs no table of nodes', async () =
   const info = await getInfo(
     await served(new Hooked(new Info('p', '1').beforeFilter(Hook.changes('podLabels')))),
   );
-  assert.deepEqual(info.services, ['extender.policy.v1alpha1.HookService']);
+  assert.deepEqual(info.services, ['extender.policy.v1beta1.HookService']);
 });
 
 test('the pod is changed before filter', async () => {

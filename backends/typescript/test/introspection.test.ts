@@ -7,8 +7,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import {
   IntrospectRequest,
   type IntrospectResponse,
-} from '../src/gen/extender/policy/v1alpha1/introspection.js';
-import { FilterRequest, type FilterResponse } from '../src/gen/extender/policy/v1alpha1/policy.js';
+} from '../src/gen/extender/policy/v1beta1/introspection.js';
+import { FilterRequest, type FilterResponse } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   args,
   Backend,

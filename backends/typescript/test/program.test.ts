@@ -14,8 +14,8 @@ import { ChannelCredentials, loadPackageDefinition, type Client, type ServiceErr
 import { loadSync } from '@grpc/proto-loader';
 import { protoPath } from 'grpc-health-check';
 
-import { GetInfoRequest } from '../src/gen/extender/policy/v1alpha1/info.js';
-import { PolicyServiceClient } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { GetInfoRequest } from '../src/gen/extender/policy/v1beta1/info.js';
+import { PolicyServiceClient } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { Authority } from './certificates.js';
 
 /** A program that runs, with what it has written. */
@@ -212,7 +212,7 @@ test('health is served for the process and the service, and watches end with it'
   const serving = 1;
   const notFound = 5;
   assert.equal(await check(''), serving);
-  assert.equal(await check('extender.policy.v1alpha1.PolicyService'), serving);
+  assert.equal(await check('extender.policy.v1beta1.PolicyService'), serving);
   assert.equal(await check('else'), notFound);
   const seen: number[] = [];
   const watch = (client as unknown as { Watch: (request: object) => NodeJS.ReadableStream }).Watch({

@@ -26,8 +26,8 @@ import {
   Purpose,
   ScoreRequest,
   type ScoreResponse,
-} from '../src/gen/extender/policy/v1alpha1/policy.js';
-import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
+} from '../src/gen/extender/policy/v1beta1/policy.js';
+import { NodeView } from '../src/gen/extender/policy/v1beta1/info.js';
 import {
   ask,
   call,
@@ -390,8 +390,8 @@ test('the handshake repeats what the policy declares', async () => {
       'obedient',
       '1',
       '1',
-      'extender.policy.v1alpha1',
-      ['extender.policy.v1alpha1.NodeTableService'],
+      'extender.policy.v1beta1',
+      ['extender.policy.v1beta1.NodeTableService'],
       64n << 20n,
     ],
   );

@@ -5,16 +5,16 @@ import { after } from 'node:test';
 import { ChannelCredentials, type Client, type ServiceError, status } from '@grpc/grpc-js';
 
 import type { Backend } from '../src/backend.js';
-import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
-import { HookServiceClient } from '../src/gen/extender/policy/v1alpha1/hooks.js';
-import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1alpha1/introspection.js';
-import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1alpha1/node.js';
-import { PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1beta1/info.js';
+import { HookServiceClient } from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1beta1/introspection.js';
+import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1beta1/node.js';
+import { PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   NodeTableServiceClient,
   SyncNodesRequest,
   type SyncNodesResponse,
-} from '../src/gen/extender/policy/v1alpha1/table.js';
+} from '../src/gen/extender/policy/v1beta1/table.js';
 import type { Policy } from '../src/policy.js';
 import { listen, type Listening, type ServeOptions } from '../src/serve.js';
 

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
 import { Info, type Node, NotReady, type Pod, Policy, Verb, Verdict } from '../src/index.js';
-import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
-import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
-import { type FilterResponse, FilterRequest, Miss } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { NodeView } from '../src/gen/extender/policy/v1beta1/info.js';
+import { NodeRow } from '../src/gen/extender/policy/v1beta1/node.js';
+import { type FilterResponse, FilterRequest, Miss } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { readSync } from '../src/request.js';
-import { SyncNodesRequest } from '../src/gen/extender/policy/v1alpha1/table.js';
+import { SyncNodesRequest } from '../src/gen/extender/policy/v1beta1/table.js';
 import { Filling, Tables } from '../src/table.js';
 import { ask, call, failure, named, row, served, Sync, type Served } from './support.js';
 

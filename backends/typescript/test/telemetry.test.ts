@@ -15,12 +15,12 @@ import {
   BeforeFilterNodesRequest,
   BeforeFilterRequest,
   type HookServiceClient,
-} from '../src/gen/extender/policy/v1alpha1/hooks.js';
+} from '../src/gen/extender/policy/v1beta1/hooks.js';
 import {
   BindRequest,
   FilterRequest,
   PolicyServiceClient,
-} from '../src/gen/extender/policy/v1alpha1/policy.js';
+} from '../src/gen/extender/policy/v1beta1/policy.js';
 import { TelemetryError, Tracer } from '../src/telemetry.js';
 import { call, inline, named, row, served } from './support.js';
 
@@ -81,7 +81,7 @@ test('a traced call has a span with the attributes of the contract, any other ha
   assert.equal(await filtered(policy, traced(`00-${TRACE}-${PARENT}-01`)), '1');
   const [span] = exporter.getFinishedSpans();
   assert.ok(span !== undefined);
-  assert.equal(span.name, 'extender.policy.v1alpha1.PolicyService/Filter');
+  assert.equal(span.name, 'extender.policy.v1beta1.PolicyService/Filter');
   assert.equal(span.spanContext().traceId, TRACE);
   assert.equal(span.parentSpanContext?.spanId, PARENT);
   assert.equal(span.spanContext().traceState?.serialize(), 'vendor=1');
@@ -89,7 +89,7 @@ test('a traced call has a span with the attributes of the contract, any other ha
   assert.equal(span.kind, server);
   assert.deepEqual(span.attributes, {
     'rpc.system.name': 'grpc',
-    'rpc.method': 'extender.policy.v1alpha1.PolicyService/Filter',
+    'rpc.method': 'extender.policy.v1beta1.PolicyService/Filter',
     'rpc.response.status_code': 'OK',
     'extender.policy.name': 'rejecting',
     'extender.policy.revision': 'r',
@@ -152,10 +152,10 @@ test('a traced hook has a span, with the number of nodes but none of rejected on
   await hooked(hooks, traced(`00-${TRACE}-${PARENT}-01`));
   const found = exporter.getFinishedSpans().map(({ name, attributes }) => ({ name, attributes }));
   const span = (method: string, nodes: number): (typeof found)[number] => ({
-    name: `extender.policy.v1alpha1.HookService/${method}`,
+    name: `extender.policy.v1beta1.HookService/${method}`,
     attributes: {
       'rpc.system.name': 'grpc',
-      'rpc.method': `extender.policy.v1alpha1.HookService/${method}`,
+      'rpc.method': `extender.policy.v1beta1.HookService/${method}`,
       'rpc.response.status_code': 'OK',
       'extender.policy.name': 'hooked',
       'extender.policy.revision': 'r',

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 
 import { answer } from '../src/answer/verbs.js';
 import { answerBind } from '../src/answer.js';
-import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
-import { FilterRequest } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { NodeRow } from '../src/gen/extender/policy/v1beta1/node.js';
+import { FilterRequest } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { Backend, Hook, Info, Policy, Scale, Verb } from '../src/index.js';
 import { decoding, type QuestionVerb, readQuestion } from '../src/request.js';
 import { Row } from '../src/row.js';

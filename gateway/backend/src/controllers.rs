@@ -1,7 +1,7 @@
 //! What a replica of a backend says about the controllers that one of the replicas runs.
 
 use extender_policy_api::limits::{CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES};
-use extender_policy_api::v1alpha1::Controllers;
+use extender_policy_api::v1beta1::Controllers;
 
 /// A report within the limits of info.proto.
 #[derive(Debug, Clone)]

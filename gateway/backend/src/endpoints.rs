@@ -23,7 +23,7 @@ use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb, reason::o
 use extender_policy_api::limits::{
     CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES, REJECTED_CONFIGURATION_BYTES,
 };
-use extender_policy_api::v1alpha1::Controllers;
+use extender_policy_api::v1beta1::Controllers;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::{

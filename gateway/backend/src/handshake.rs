@@ -12,17 +12,18 @@ use extender_gateway_core::BackendFailure;
 use extender_gateway_observe::Metrics;
 use extender_gateway_settings::{self as config, BackendName, Config, Mode, PodSource};
 use extender_policy_api::limits::{self, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES};
-use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
+use extender_policy_api::v1beta1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
 use tonic::Code;
 
 use super::{
+    api::ApiVersion,
     connect::{Target, connect},
     containment::contained,
     grpc::{self, RpcError},
-    info::{API_VERSION, ClusterTables, Info},
-    session::{HandshakeKey, Paths},
+    info::{ClusterTables, Info},
+    session::{HandshakeKey, info_path},
 };
 
 /// The timeout of a preflight. A backend that does not respond has not rejected anything.
@@ -67,19 +68,20 @@ const VERBS: u32 = 7;
 /// How the text of a failed handshake begins.
 pub(super) const FAILED: &str = "handshake failed";
 
-/// Performs the handshake with these settings.
+/// Performs the handshake with these settings, in the first of these packages that the backend serves, for which each has this
+/// timeout.
 ///
 /// # Errors
 /// There is no valid answer: `handshake failed: …`.
 pub(super) async fn handshake(
     settings: &config::BackendSettings,
     requests: &SendRequest<Bytes>,
-    paths: &Paths,
+    packages: &[ApiVersion],
     timeout: Duration,
-) -> Result<GetInfoResponse, RpcError> {
+) -> Result<(ApiVersion, GetInfoResponse), RpcError> {
     let request = GetInfoRequest {
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
-        api_versions: vec![API_VERSION.to_owned()],
+        api_versions: ApiVersion::ALL.map(|api| api.package().to_owned()).into(),
         backend: settings.name.to_string(),
         args: settings.args.clone().unwrap_or_default(),
     };
@@ -89,8 +91,19 @@ pub(super) async fn handshake(
         RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
     let limits = grpc::Limits { timeout, answer: limits::INFO_RESPONSE_BYTES };
-    let answer = grpc::ask(requests, &paths.info, &request, limits).await.map_err(failed)?;
-    read(answer).map_err(|failure| failed(failure.into()))
+    let mut unserved = None;
+    for api in packages {
+        match grpc::ask(requests, &info_path(&settings.url, *api), &request, limits).await {
+            Ok(answer) => {
+                let response = read(answer).map_err(|failure| failed(failure.into()))?;
+                return Ok((*api, api.translated(response)));
+            }
+            // The error for the newest package is the one that counts: a backend will rather get that than an older one.
+            Err(error) if error.is_unimplemented() => _ = unserved.get_or_insert(error),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(unserved.expect("at least one package is asked for")))
 }
 
 /// Reads an answer.
@@ -243,20 +256,20 @@ async fn refusal(
 /// The backend cannot be reached, does not respond in time, or rejects its `args` (`INVALID_ARGUMENT`).
 pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResponse, RpcError> {
     let (requests, connection) = connect(settings, Target::Host, PREFLIGHT_TIMEOUT).await?;
-    let paths = Paths::new(&settings.url);
-    let mut handshake = pin!(handshake(settings, &requests, &paths, PREFLIGHT_TIMEOUT));
-    tokio::select! {
-        answer = &mut handshake => answer,
+    let mut handshake = pin!(handshake(settings, &requests, &ApiVersion::ALL, PREFLIGHT_TIMEOUT));
+    let (_, response) = tokio::select! {
+        answer = &mut handshake => answer?,
         // The answer may have arrived together with the end of the connection.
-        _ = connection => handshake.await,
-    }
+        _ = connection => handshake.await?,
+    };
+    Ok(response)
 }
 
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
     use extender_gateway_contract::protobuf::put_bytes;
-    use extender_policy_api::v1alpha1::{
+    use extender_policy_api::v1beta1::{
         Controllers, GetInfoResponse, IntrospectionPath, MapReads, NodeReads, PodCountReads, PodReads, Reads,
         TopologyCountReads, VerbInfo,
     };

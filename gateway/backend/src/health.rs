@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::{
     grpc::{self, Limits, RpcError},
-    info::API_VERSION,
+    info::POLICY_SERVICE,
     session::Connection,
 };
 
@@ -46,7 +46,7 @@ impl HealthChecks {
             return;
         }
         let mut serves = true;
-        for service in [String::new(), format!("{API_VERSION}.PolicyService")] {
+        for service in [String::new(), connection.api.service(POLICY_SERVICE)] {
             match check(connection, service, timeout).await {
                 Ok(status) => serves &= status != NOT_SERVING,
                 Err(RpcError { status: Some(Code::NotFound), .. }) => {}

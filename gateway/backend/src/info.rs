@@ -11,8 +11,8 @@ use extender_gateway_core::{
     score::{Normalization, Range},
 };
 use extender_policy_api::limits::REQUEST_BYTES;
-use extender_policy_api::v1alpha1::{GetInfoResponse, TopologyCounts};
-pub use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{GetInfoResponse, TopologyCounts};
+pub use extender_policy_api::v1beta1::{
     hook_service_server::SERVICE_NAME as HOOK_SERVICE,
     node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
     policy_service_server::SERVICE_NAME as POLICY_SERVICE,
@@ -28,9 +28,6 @@ use extender_gateway_settings::{self as config, Config, NodeSource, PodSource};
 
 use self::reader::{Reader, unsuitable};
 use super::{answer_cache::CachedVerbs, introspection::Introspection};
-
-/// The supported package of the policy API.
-pub const API_VERSION: &str = "extender.policy.v1alpha1";
 
 /// A parsed handshake.
 #[derive(Debug)]

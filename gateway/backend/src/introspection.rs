@@ -6,8 +6,8 @@ use bytes::Bytes;
 use extender_gateway_contract::protobuf::{decoded, malformed};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
-pub use extender_policy_api::v1alpha1::introspection_service_server::SERVICE_NAME;
-use extender_policy_api::v1alpha1::{IntrospectRequest, IntrospectResponse, IntrospectionPath};
+pub use extender_policy_api::v1beta1::introspection_service_server::SERVICE_NAME;
+use extender_policy_api::v1beta1::{IntrospectRequest, IntrospectResponse, IntrospectionPath};
 use serde::de::IgnoredAny;
 use tokio::{
     sync::OwnedSemaphorePermit,

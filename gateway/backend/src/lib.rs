@@ -6,6 +6,7 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
+pub mod api;
 mod availability;
 pub mod breaker;
 mod connect;
@@ -48,7 +49,7 @@ use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{RpcRole, Rpcs};
 use extender_gateway_settings as config;
-use extender_policy_api::{limits, v1alpha1::Purpose};
+use extender_policy_api::{limits, v1beta1::Purpose};
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},

@@ -25,6 +25,7 @@ use extender_gateway_settings as config;
 
 use super::{
     answer_cache::AnswerCache,
+    api::ApiVersion,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
     info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
@@ -80,6 +81,8 @@ impl Session {
 pub(super) struct Connection {
     /// Sends requests.
     pub(super) requests: SendRequest<Bytes>,
+    /// The package of the policy API that its first handshake has found.
+    pub(super) api: ApiVersion,
     pub(super) paths: Paths,
     /// The first field of each request.
     pub(super) head: RequestHead,
@@ -107,25 +110,31 @@ impl Connection {
 /// The URIs of the methods.
 #[derive(Debug)]
 pub(super) struct Paths {
-    pub(super) info: Uri,
     pub(super) verbs: PerPolicyVerb<Uri>,
     pub(super) sync: Uri,
     pub(super) health: Uri,
     pub(super) introspect: Uri,
 }
 
+/// The URI of a method of a backend.
+fn path(url: &config::BackendUrl, service: &str, method: &str) -> Uri {
+    Uri::builder()
+        .scheme(url.scheme().as_str())
+        .authority(url.authority())
+        .path_and_query(format!("/{service}/{method}"))
+        .build()
+        .expect("the authority was checked with the configuration")
+}
+
+/// The URI of `GetInfo`.
+pub(super) fn info_path(url: &config::BackendUrl, api: ApiVersion) -> Uri {
+    path(url, &api.service(POLICY_SERVICE), "GetInfo")
+}
+
 impl Paths {
-    pub(super) fn new(url: &config::BackendUrl) -> Self {
-        let path = |service: &str, method: &str| {
-            Uri::builder()
-                .scheme(url.scheme().as_str())
-                .authority(url.authority())
-                .path_and_query(format!("/{service}/{method}"))
-                .build()
-                .expect("the authority was checked with the configuration")
-        };
+    pub(super) fn new(url: &config::BackendUrl, api: ApiVersion) -> Self {
+        let path = |service: &str, method: &str| path(url, &api.service(service), method);
         Self {
-            info: path(POLICY_SERVICE, "GetInfo"),
             verbs: PerPolicyVerb::from_fn(|verb| match verb {
                 PolicyVerb::Filter => path(POLICY_SERVICE, "Filter"),
                 PolicyVerb::Score => path(POLICY_SERVICE, "Score"),

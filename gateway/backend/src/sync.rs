@@ -13,7 +13,7 @@ use extender_gateway_contract::protobuf::malformed;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
-use extender_policy_api::v1alpha1::{SyncNodesResponse, TableView};
+use extender_policy_api::v1beta1::{SyncNodesResponse, TableView};
 use prost::Message;
 use tokio::{
     sync::watch,

@@ -7,7 +7,7 @@ use extender_gateway_contract::{
     hook::{ChangedNodes, Changes},
 };
 use extender_gateway_wire::Request;
-use extender_policy_api::v1alpha1::NodeChange;
+use extender_policy_api::v1beta1::NodeChange;
 
 use super::pods::PodTable;
 
@@ -63,7 +63,7 @@ impl Held<'_> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use extender_policy_api::v1alpha1::{Hold, HoldUser, Resources};
+    use extender_policy_api::v1beta1::{Hold, HoldUser, Resources};
     use serde_json::json;
 
     use super::*;

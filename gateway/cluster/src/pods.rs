@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_gateway_core::interest::Interest;
-use extender_policy_api::v1alpha1::{Resources, TopologyCounts};
+use extender_policy_api::v1beta1::{Resources, TopologyCounts};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::{

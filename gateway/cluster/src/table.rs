@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
+use extender_policy_api::v1beta1::{NodeFacts, NodeUsage};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::{
     sync::{SetOnce, watch},

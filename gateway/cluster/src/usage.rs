@@ -13,7 +13,7 @@ mod topology;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
+use extender_policy_api::v1beta1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use extender_gateway_core::{BackendFailure, filter::Refusal, reason};
 use extender_policy_api::limits::{
     NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES, SHOWN_REASON_BYTES,
 };
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{
     protobuf::{count_numbers, decoded, fields, malformed},

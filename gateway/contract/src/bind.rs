@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use extender_gateway_core::{Assignment, BackendFailure, reason};
 use extender_gateway_object::pod::ObjectPod;
-use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
+use extender_policy_api::v1beta1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
 use super::{

@@ -7,7 +7,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     ChangedPart, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange, PodFacts, PodPart,
     Resources, Taint,
 };

@@ -2,7 +2,7 @@
 //! entry is decoded, and what is selected is copied.
 
 use extender_gateway_object::view::{MapView, NodeFactsView, Selected, absent};
-use extender_policy_api::v1alpha1::NodePart;
+use extender_policy_api::v1beta1::NodePart;
 
 use super::protobuf::{fields, put_bytes, put_number};
 
@@ -115,7 +115,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use extender_gateway_object::view::KeyPrefixes;
-    use extender_policy_api::v1alpha1::{MapReads, NodeFacts, NodeReads, Resources, Taint};
+    use extender_policy_api::v1beta1::{MapReads, NodeFacts, NodeReads, Resources, Taint};
     use proptest::{prelude::*, sample::subsequence};
     use prost::Message;
 

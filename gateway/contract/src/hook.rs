@@ -8,7 +8,7 @@ use extender_policy_api::limits::{
     AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_REASON_BYTES, CHANGE_USERS, CHANGE_VALUE_BYTES,
     KEY_BYTES, NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
 };
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BeforeScoreResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
 use prost::Message;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod, view::PodFactsView};
-use extender_policy_api::v1alpha1::{Pod, PodChange, TopologyCounts};
+use extender_policy_api::v1beta1::{Pod, PodChange, TopologyCounts};
 use prost::Message;
 
 use super::{change::change_pod, protobuf::field_len};

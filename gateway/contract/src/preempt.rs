@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
 use extender_policy_api::limits::{ADDED_UID_BYTES, ADDED_UIDS};
-use extender_policy_api::v1alpha1::{Candidate, PreemptResponse};
+use extender_policy_api::v1beta1::{Candidate, PreemptResponse};
 
 use crate::{
     answer::{Answered, evaluated},
@@ -97,7 +97,7 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, Purpose, Victim};
+    use extender_policy_api::v1beta1::{self as api, KeptCandidate, PreemptRequest, Purpose, Victim};
     use prost::Message;
 
     use crate::{

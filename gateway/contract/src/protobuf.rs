@@ -136,7 +136,7 @@ pub fn count_packed(packed: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1alpha1::{Rejection, Scores};
+    use extender_policy_api::v1beta1::{Rejection, Scores};
 
     use super::*;
 

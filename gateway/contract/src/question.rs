@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, FailureKind};
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1beta1::Purpose;
 use prost::encoding::encoded_len_varint;
 
 use super::{
@@ -160,7 +160,7 @@ impl RequestHead {
 #[cfg(test)]
 mod tests {
     use extender_gateway_object as object;
-    use extender_policy_api::v1alpha1::{FilterRequest, ScoreRequest, nodes::Form};
+    use extender_policy_api::v1beta1::{FilterRequest, ScoreRequest, nodes::Form};
     use prost::Message;
 
     use super::*;
@@ -179,7 +179,7 @@ mod tests {
         rows.finish()
     }
 
-    fn names(nodes: Option<extender_policy_api::v1alpha1::Nodes>) -> (u32, Vec<String>) {
+    fn names(nodes: Option<extender_policy_api::v1beta1::Nodes>) -> (u32, Vec<String>) {
         let nodes = nodes.unwrap();
         let Some(Form::Rows(rows)) = nodes.form else { panic!("no rows") };
         (nodes.count, rows.rows.into_iter().map(|row| row.name).collect())

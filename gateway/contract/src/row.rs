@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_object::{counted::PodCountView, view::NodeFactsView};
-use extender_policy_api::v1alpha1::{
-    NodePart, NodeReads, NodeRow, NodeUsage, NodeView, PodCounts, TableView,
-};
+use extender_policy_api::v1beta1::{NodePart, NodeReads, NodeRow, NodeUsage, NodeView, PodCounts, TableView};
 use prost::{
     Message,
     encoding::{decode_key, decode_varint, message},

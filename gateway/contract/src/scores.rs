@@ -2,7 +2,7 @@
 //! that takes a third of what a decoder of any message needs, and there is one for each node of a call.
 
 use extender_gateway_core::BackendFailure;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::{Message as _, encoding::decode_varint};
 
 use crate::protobuf::{count_numbers, fields, malformed, undecodable};

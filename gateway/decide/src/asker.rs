@@ -7,7 +7,7 @@ use extender_gateway_backend::{Attempt, Backend, endpoints::Caller, session::Ses
 use extender_gateway_core::BackendFailure;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_record::OpenAttempt;
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1beta1::Purpose;
 use tokio::time::Instant;
 
 use super::purpose::excluded;

@@ -23,7 +23,7 @@ use extender_gateway_object::{self as object, pod::ObjectPod};
 use extender_gateway_pace::{backoff::Backoff, fair_queue::Flow};
 use extender_gateway_record::{BindPart, CallRecord, OnFailure, OpenAttempt, Outcome};
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1beta1::Purpose;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{CallError, Decider, asker::Asker, reserve::Placement};

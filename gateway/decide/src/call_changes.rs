@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use extender_gateway_cluster::held::Held;
 use extender_gateway_contract::{change::changed_row, hook::ChangedNodes};
-use extender_policy_api::v1alpha1::{NodeChange, PodChange};
+use extender_policy_api::v1beta1::{NodeChange, PodChange};
 
 use super::call_context::EncodedNodes;
 

@@ -31,7 +31,7 @@ use extender_gateway_core::{
 use extender_gateway_record::{CallRecord, HoldUsers, Recorder};
 use extender_gateway_wire::{Offer, Request};
 use extender_otlp::TraceContext;
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1beta1::Purpose;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Call, CallError, DeciderSettings, asker::Asker, call_changes::CallChanges, own_pod::OwnPod};

@@ -2,7 +2,7 @@
 
 use extender_gateway_backend::info::Info;
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb};
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1beta1::Purpose;
 
 /// What decisions are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

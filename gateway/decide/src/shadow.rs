@@ -20,7 +20,7 @@ use extender_gateway_object::pod::{self, ObjectPod};
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_record::{Agreement, CallRecord, OpenAttempt, Outcome};
 use extender_gateway_settings::{AddedVictims, PreemptSettings};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tokio::{sync::OwnedSemaphorePermit, task::yield_now, time::Instant};
 
 use super::{

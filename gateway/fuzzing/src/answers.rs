@@ -26,7 +26,7 @@ use extender_gateway_core::{
 };
 use extender_gateway_object::view::{KeyPrefixes, PodFactsView};
 use extender_policy_api::limits::REASON_BYTES;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     ChangedPart, FilterResponse, MapReads, NodeFacts, NodeReads, NodeUsage, PodFacts, PreemptResponse,
     Resources, ScoreResponse,
 };

@@ -6,7 +6,7 @@ use extender_gateway_cluster::{
     table::NodeTable,
 };
 use extender_gateway_object::{ObjectError, node as object_node, pod as object_pod, view::PodFactsView};
-use extender_policy_api::v1alpha1::PodPart;
+use extender_policy_api::v1beta1::PodPart;
 use serde_json::Value;
 
 /// The longest text of an error, in bytes: a path of keys of the object, and the value that it cannot have.

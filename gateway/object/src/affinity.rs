@@ -1,6 +1,6 @@
 //! The nodes that a pod requires or prefers: `spec.affinity.nodeAffinity`.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use serde::Deserialize;
 
 use super::json::{List, Text, nullable, texts};

@@ -1,6 +1,6 @@
 //! How a verb has pods counted: on each node, and over a topology.
 
-use extender_policy_api::v1alpha1::{PodCountBy, PodCountReads, TopologyCountReads};
+use extender_policy_api::v1beta1::{PodCountBy, PodCountReads, TopologyCountReads};
 
 /// By what pods are counted. Mirrors `PodCountBy`, whose order it has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Parses a node's JSON into the contract's facts.
 
-use extender_policy_api::v1alpha1::{NodeFacts, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeFacts, Resources, Taint};
 use serde::Deserialize;
 
 use super::{

@@ -3,9 +3,7 @@
 use std::sync::OnceLock;
 
 use extender_gateway_core::interest::Subject;
-use extender_policy_api::v1alpha1::{
-    self as api, OwnerReference, PodFacts, PodIdentity, PodPart, Toleration,
-};
+use extender_policy_api::v1beta1::{self as api, OwnerReference, PodFacts, PodIdentity, PodPart, Toleration};
 use serde::Deserialize;
 
 use super::{

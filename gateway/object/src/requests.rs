@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NonZero, Resources};
+use extender_policy_api::v1beta1::{NonZero, Resources};
 use serde::Deserialize;
 
 use super::{

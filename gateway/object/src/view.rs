@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, marker::PhantomData};
 
-use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, PodPart, PodReads};
+use extender_policy_api::v1beta1::{MapReads, NodePart, NodeReads, PodPart, PodReads};
 
 /// Prefixes of the keys of labels or annotations in a canonical form: lists that select the same keys, but differ in
 /// order, repetitions or redundant prefixes, are equal and share their encodings. The default selects none.

@@ -25,7 +25,7 @@ use crate::TraceContext;
 ///     kind: SpanKind::Client,
 ///     parent: Parent::Local(call.span_id),
 ///     attributes: vec![KeyValue::new("rpc.system.name", "grpc")],
-///     ..Span::new("extender.policy.v1alpha1.PolicyService/Filter", asked, begin..SystemTime::now())
+///     ..Span::new("extender.policy.v1beta1.PolicyService/Filter", asked, begin..SystemTime::now())
 /// };
 /// # let _ = span;
 /// ```

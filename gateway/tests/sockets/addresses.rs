@@ -10,7 +10,7 @@ use std::{
 use extender_gateway_api::Status;
 use extender_gateway_backend::resolver::Resolve;
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use futures_util::{FutureExt, future::BoxFuture};
 use prost::Message;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener, process::Stdio};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use tokio::process::Command;
 

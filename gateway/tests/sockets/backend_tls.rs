@@ -8,7 +8,7 @@ use crate::support::{
     by_name,
     certificates::{Authority, Folder},
 };
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use rustls::ServerConfig;
 use serde_json::json;

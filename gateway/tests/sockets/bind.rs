@@ -18,7 +18,7 @@ use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::cadences::Cadences;
 use extender_gateway_serve::assembly::Assembly;
 use extender_gateway_settings::Config;
-use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
+use extender_policy_api::v1beta1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 use serde_json::json;
 use tokio::sync::Semaphore;

@@ -10,7 +10,7 @@ use crate::support::{
     http::Answer,
     pass,
 };
-use extender_policy_api::v1alpha1::BindOutcome;
+use extender_policy_api::v1beta1::BindOutcome;
 
 #[tokio::test]
 async fn the_built_in_binder_says_what_keeps_it() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use extender_gateway_api::{CircuitState, Status};
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;

@@ -15,7 +15,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use extender_gateway_observe::waiting::WaitingSummary;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;

@@ -9,7 +9,7 @@ use crate::support::{
     in_full, node, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, BeforeScoreResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodeView, Resources, Verb,
 };
 use prost::Message;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BeforeFilterResponse, BeforeScoreResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange,
     NodeView, PodChange, PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
 };
@@ -54,7 +54,7 @@ pub(crate) fn changeable(verb: Verb) -> Vec<i32> {
 /// A backend that filters and scores, and has these hooks.
 pub(crate) fn hooks(verbs: &[Verb]) -> GetInfoResponse {
     let mut info = info(NodeView::Facts);
-    info.services.push("extender.policy.v1alpha1.HookService".to_owned());
+    info.services.push("extender.policy.v1beta1.HookService".to_owned());
     info.verbs.extend(verbs.iter().map(|verb| VerbInfo {
         verb: (*verb).into(),
         node_view: if *verb == Verb::BeforeFilter { NodeView::Unspecified } else { NodeView::Facts }.into(),

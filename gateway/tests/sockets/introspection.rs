@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, time::Duration};
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     Controllers, FilterRequest, GetInfoResponse, IntrospectRequest, IntrospectResponse, IntrospectionPath,
     NodeView,
 };
@@ -128,7 +128,7 @@ async fn the_services_and_the_errors_have_the_form_of_koordinator() {
     }
 }
 
-const SERVICE: &str = "extender.policy.v1alpha1.IntrospectionService";
+const SERVICE: &str = "extender.policy.v1beta1.IntrospectionService";
 
 /// A backend that shows these paths.
 fn showing(paths: &[&str]) -> GetInfoResponse {

@@ -2,7 +2,7 @@
 //! decision log and the log name them.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -108,7 +108,7 @@ async fn rows_that_the_backend_holds_do_not_count() {
     let relay = Relay::to(policy.address).await;
     let mut limited = limited(info(NodeView::FactsAndRaw));
     limited.verbs.truncate(1);
-    limited.services.push("extender.policy.v1alpha1.NodeTableService".to_owned());
+    limited.services.push("extender.policy.v1beta1.NodeTableService".to_owned());
     relay.introduce(Some(limited));
     let seen = sdk::Seen::start("nodes: {source: Watch}", relay).await;
     let names = ["small", "a", "b", "c", "d", "e"];

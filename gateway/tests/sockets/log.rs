@@ -83,7 +83,7 @@ async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
 #[tokio::test]
 async fn refused_calls_bring_a_line_a_second_for_each_kind() {
     let (written, _written_here) = Written::here();
-    let facts = Scripted::start(info(extender_policy_api::v1alpha1::NodeView::Facts), |_, _| {
+    let facts = Scripted::start(info(extender_policy_api::v1beta1::NodeView::Facts), |_, _| {
         panic!("no node is known")
     })
     .await;

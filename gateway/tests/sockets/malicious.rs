@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1alpha1::{self as api, FilterResponse, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{self as api, FilterResponse, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;

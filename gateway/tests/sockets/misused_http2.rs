@@ -19,7 +19,7 @@ use crate::support::{
     steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
 
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;

@@ -9,7 +9,7 @@ use crate::support::{
     steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Scope};
+use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView, Scope};
 use prost::Message;
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ use crate::support::{
     until,
 };
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount,
     PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
     TopologyCounts, Verb, VerbInfo,

@@ -7,7 +7,7 @@ use crate::support::{
     node, pod,
     preempting::{REQUEST, adding, asked, call, gateway, keeping, kept, left, map, request, sparing},
 };
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use serde_json::{Value, json};
 
 const NAMES: &str = include_str!("../../../tests/captures/preempt-names.json");

@@ -18,7 +18,7 @@ use crate::support::{
 };
 use extender_gateway_observe::Query;
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     FilterRequest, GetInfoResponse, MapReads, NodeFacts, NodePart, NodeReads, NodeView, OwnerReference, Pod,
     PodFacts, PodPart, PodReads, Reads, Resources, ScoreRequest, Taint,
 };

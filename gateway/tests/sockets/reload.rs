@@ -26,7 +26,7 @@ use crate::{
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{GetInfoRequest, NodeView, Verb};
+use extender_policy_api::v1beta1::{GetInfoRequest, NodeView, Verb};
 use futures_util::stream;
 use prost::Message;
 use tokio::time::timeout;

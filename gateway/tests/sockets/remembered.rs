@@ -11,7 +11,7 @@ use crate::support::{
     steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{NodeView, Verb};
+use extender_policy_api::v1beta1::{NodeView, Verb};
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;

@@ -14,7 +14,7 @@ use crate::support::{
     steady, until,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView, Scope};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

@@ -9,7 +9,7 @@ use crate::support::{
     until,
 };
 use extender_gateway_core::Verb as CallVerb;
-use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
+use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
 use prost::Message;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use tempfile::NamedTempFile;
 use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Semaphore, time::timeout};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, ScoreRequest, Verb,
 };
 use prost::Message;

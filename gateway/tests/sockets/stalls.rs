@@ -3,7 +3,7 @@
 use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, Call, FilterRequest, NodeRow, NodeRows, Nodes, PodFacts, Purpose, nodes::Form,
 };
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict, View};
@@ -56,7 +56,7 @@ async fn serve(policy: Stalling) -> SocketAddr {
 }
 
 fn open(requests: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
-    let request = Request::post(format!("http://stalling/extender.policy.v1alpha1.{path}"))
+    let request = Request::post(format!("http://stalling/extender.policy.v1beta1.{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(())

@@ -10,7 +10,7 @@ use crate::support::{
     program::{OWN, Program, Starting},
 };
 use extender_gateway_api::{DecisionList, RejectedBecause, Status};
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use jiff::{SignedDuration, Timestamp};
 use prost::Message;
 use tokio::{

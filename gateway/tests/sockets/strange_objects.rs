@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use extender_gateway_api::Status;
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 

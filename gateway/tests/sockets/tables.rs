@@ -13,7 +13,7 @@ use crate::support::{
     written::Written,
 };
 use extender_gateway_backend::info::NODE_TABLE_SERVICE;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use tokio::time::timeout;
 

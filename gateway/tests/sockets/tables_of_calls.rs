@@ -11,7 +11,7 @@ use crate::support::{
     sdk::{Running, Seen, facts, in_turn, node, raw},
     until,
 };
-use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::{FilterRequest, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::{

@@ -1,7 +1,7 @@
 //! Calls the policies directly over gRPC about the same pod and nodes, for comparison with the gateway's answer.
 
 use extender_harness::policy::Policy;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     Call, FilterRequest, GetInfoRequest, Purpose, ScoreRequest, Verb, VerbInfo,
     policy_service_client::PolicyServiceClient,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use extender_gateway_object::{node, pod};
-use extender_policy_api::v1alpha1::NodeFacts;
+use extender_policy_api::v1beta1::NodeFacts;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -5,7 +5,7 @@ use extender_gateway_object::{
     pod,
     view::{NodeFactsView, PodFactsView},
 };
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     NodeFacts, NodeReads, NodeRow, NodeRows, Nodes, Pod, PodPart, PodReads, VerbInfo, nodes,
 };
 use prost::Message as _;

@@ -68,7 +68,7 @@ func read(trace collector.Trace) (call Call, err error) {
 	if call.Decision, err = single(trace.Children(door), tracepb.Span_SPAN_KIND_INTERNAL, "decide "+call.Verb); err != nil {
 		return call, err
 	}
-	rpc := "extender.policy.v1alpha1.PolicyService/" + rpcs[call.Verb]
+	rpc := "extender.policy.v1beta1.PolicyService/" + rpcs[call.Verb]
 	for _, child := range trace.Children(call.Decision) {
 		asked, one := single([]collector.Span{child}, tracepb.Span_SPAN_KIND_CLIENT, rpc)
 		answered, other := single(trace.Children(asked), tracepb.Span_SPAN_KIND_SERVER, rpc)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/tests/kube/scripted"
 )
 

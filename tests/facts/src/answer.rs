@@ -1,7 +1,7 @@
 //! The gateway's facts of one object, as JSON.
 
 use extender_gateway_object::{pod, quantity::Quantity, view::PodFactsView};
-use extender_policy_api::v1alpha1::{NonZero, Resources};
+use extender_policy_api::v1beta1::{NonZero, Resources};
 use serde_json::{Value, json};
 
 /// Thousandths and whole units.

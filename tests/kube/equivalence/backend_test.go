@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // backend is a policy as the gateway calls it.
@@ -27,7 +27,7 @@ func (b backend) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi
 	}
 	return &policyapi.GetInfoResponse{
 		Name:       "table",
-		ApiVersion: "extender.policy.v1alpha1",
+		ApiVersion: "extender.policy.v1beta1",
 		Verbs: []*policyapi.VerbInfo{
 			{Verb: policyapi.Verb_VERB_FILTER, NodeView: b.wire.view, Scope: scope},
 			{Verb: policyapi.Verb_VERB_SCORE, NodeView: b.wire.view, Scope: scope},

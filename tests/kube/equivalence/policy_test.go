@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // policy is one policy as a table. Both sides answer with its methods.

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // servePlain runs a policy as an extender and returns its address.

@@ -6,7 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 func rowsOf(infos []fwk.NodeInfo) (rows []*policyapi.NodeRow) {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // podRead is the pod as a gateway sends it to a pure verb that declares this.

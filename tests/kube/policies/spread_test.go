@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	"k8s.io/utils/ptr"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // constraint is one of the policy's args.

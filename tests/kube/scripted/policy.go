@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
 // Answer answers a call to filter. Calls are counted from 1.
@@ -46,7 +46,7 @@ func (p *Policy) Register(server *grpc.Server) { policyapi.RegisterPolicyService
 func (p *Policy) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
 	return &policyapi.GetInfoResponse{
 		Name:       p.name,
-		ApiVersion: "extender.policy.v1alpha1",
+		ApiVersion: "extender.policy.v1beta1",
 		Verbs: []*policyapi.VerbInfo{{
 			Verb:     policyapi.Verb_VERB_FILTER,
 			NodeView: policyapi.NodeView_NODE_VIEW_NAME,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use extender_policy_api::limits::REQUEST_BYTES;
-use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server};
+use extender_policy_api::v1beta1::{self as api, hook_service_server, policy_service_server};
 
 /// A verb of `PolicyService`, or a hook of `HookService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

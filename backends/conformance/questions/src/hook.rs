@@ -4,7 +4,7 @@ mod limits;
 
 use std::fmt::Debug;
 
-use extender_policy_api::v1alpha1::{self as api, ChangedPart};
+use extender_policy_api::v1beta1::{self as api, ChangedPart};
 
 pub use self::limits::check as check_limits;
 

@@ -5,7 +5,7 @@ mod json;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::random::Random;
 

@@ -1,7 +1,7 @@
 //! Requests: what a gateway would send, and changes that a case makes to it.
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
 use crate::{

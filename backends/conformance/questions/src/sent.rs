@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{
     declared::Terms,

@@ -1,7 +1,7 @@
 //! The operator's args, in the handshake and in each call.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use futures_util::future::try_join;
 use tonic::Code;
 

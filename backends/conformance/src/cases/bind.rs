@@ -1,7 +1,7 @@
 //! Binding. What is bound is bound, so most cases ask nothing that a backend may do.
 
 use bytes::Bytes;
-use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1alpha1 as api};
+use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1beta1 as api};
 use prost::Message as _;
 use tonic::{Code, Status};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use futures_util::future::{join_all, try_join_all};
 
 use crate::{

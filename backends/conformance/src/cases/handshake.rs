@@ -6,7 +6,7 @@ use extender_policy_api::limits::{
     ANNOTATION_PREFIXES, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES, NAME_BYTES, REVISION_BYTES,
     VERSION_BYTES,
 };
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use futures_util::future::try_join_all;
 use prost::Message as _;
 
@@ -69,8 +69,8 @@ async fn revision_set(suite: &Suite) -> Result<(), Stop> {
 
 async fn api_version(suite: &Suite) -> Result<(), Stop> {
     let given = &suite.declared.info.api_version;
-    if given != "extender.policy.v1alpha1" {
-        return failed(format!("`api_version` is {given:?}; expected \"extender.policy.v1alpha1\""));
+    if given != "extender.policy.v1beta1" {
+        return failed(format!("`api_version` is {given:?}; expected \"extender.policy.v1beta1\""));
     }
     Ok(())
 }

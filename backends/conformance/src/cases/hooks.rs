@@ -1,6 +1,6 @@
 //! Hooks: what they declare, and what they change.
 
-use extender_policy_api::v1alpha1::{self as api, ChangedPart, hook_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{self as api, ChangedPart, hook_service_server::SERVICE_NAME};
 
 use super::calls;
 use crate::{

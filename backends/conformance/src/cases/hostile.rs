@@ -1,7 +1,7 @@
 //! What no gateway sends: it costs nobody else anything.
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1::policy_service_server;
+use extender_policy_api::v1beta1::policy_service_server;
 use prost::Message as _;
 
 use super::malformed::minimal;
@@ -139,7 +139,7 @@ async fn status_messages(suite: &Suite) -> Result<(), Stop> {
     // Of the cases before, and of args that a careless backend would repeat.
     let args = format!("{{\"{}\": 1}}", "x".repeat(8 << 10));
     let request =
-        extender_policy_api::v1alpha1::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
+        extender_policy_api::v1beta1::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
     if let Err(status) = suite.client.info(&request).await? {
         suite.saw("GetInfo", &status);
     }

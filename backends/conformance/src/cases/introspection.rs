@@ -6,7 +6,7 @@ use bytes::Bytes;
 use extender_policy_api::limits::{
     CONTROLLER_NAME_BYTES, CONTROLLER_NAMES, IDENTITY_BYTES, LEASE_BYTES, PATH_TEXT_BYTES, PATHS,
 };
-use extender_policy_api::v1alpha1::{self as api, introspection_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{self as api, introspection_service_server::SERVICE_NAME};
 use http::uri::PathAndQuery;
 use prost::Message as _;
 use serde::de::IgnoredAny;
@@ -20,7 +20,7 @@ use crate::{
     suite::{Suite, refused},
 };
 
-const CONTROLLERS: &str = "extender.policy.v1alpha1.Controllers";
+const CONTROLLERS: &str = "extender.policy.v1beta1.Controllers";
 /// A value of parameters, which names nothing.
 const UNKNOWN: &str = "conformance-unknown";
 
@@ -108,7 +108,7 @@ fn request(suite: &Suite, path: &str, value: &str) -> api::IntrospectRequest {
 }
 
 async fn introspect(suite: &Suite, request: &api::IntrospectRequest) -> Result<Result<Bytes, Status>, Stop> {
-    let path = PathAndQuery::from_static("/extender.policy.v1alpha1.IntrospectionService/Introspect");
+    let path = PathAndQuery::from_static("/extender.policy.v1beta1.IntrospectionService/Introspect");
     let answered = suite.client.unary_at(path, request.encode_to_vec().into(), Extras::default()).await?;
     let answered = answered.inspect_err(|status| suite.saw("Introspect", status));
     let response = decoded::<api::IntrospectResponse>("Introspect", answered)?;

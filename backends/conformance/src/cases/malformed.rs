@@ -1,7 +1,7 @@
 //! Requests that break the contract: refused with a code and a text, at no other call's expense.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 use tonic::Code;
 

@@ -1,6 +1,6 @@
 //! Evictions.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tonic::Code;
 
 use crate::{

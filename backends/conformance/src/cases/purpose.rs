@@ -1,6 +1,6 @@
 //! What an answer is used for.
 
-use extender_policy_api::v1alpha1::{self as api, Purpose};
+use extender_policy_api::v1beta1::{self as api, Purpose};
 use tonic::Code;
 
 use crate::{

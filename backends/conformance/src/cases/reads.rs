@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tonic::Code;
 
 use crate::{

@@ -24,7 +24,7 @@ use crate::{
     suite::{Silent, Suite, refused},
 };
 
-const SERVICE: &str = "extender.policy.v1alpha1.PolicyService";
+const SERVICE: &str = "extender.policy.v1beta1.PolicyService";
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
         "service.health-unknown" Should ["2.2"] "grpc.health.v1.Health reports NOT_FOUND for an unknown service" => health_unknown;
         "service.reflection" Should ["2.2"] "server reflection lists PolicyService" => reflection;
         "service.unknown-method" Must ["50.1"] "an unknown method is UNIMPLEMENTED" => |suite|
-            unimplemented(suite, "/extender.policy.v1alpha1.PolicyService/Conformance").await;
+            unimplemented(suite, "/extender.policy.v1beta1.PolicyService/Conformance").await;
         "service.unknown-service" Must ["50.1"] "an unknown service is UNIMPLEMENTED" => |suite|
             unimplemented(suite, "/conformance.Unknown/Method").await;
         "service.compressed" Should ["51.2"] "a compressed message is UNIMPLEMENTED" => compressed;

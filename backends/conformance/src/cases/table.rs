@@ -1,6 +1,6 @@
 //! Answers about nodes that the backend holds.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tonic::Code;
 
 use crate::{

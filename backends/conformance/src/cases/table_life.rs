@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use tonic::Code;
 
 use crate::{

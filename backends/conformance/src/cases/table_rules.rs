@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use extender_policy_api::{
     limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
-    v1alpha1 as api,
+    v1beta1 as api,
 };
 use prost::Message as _;
 use tonic::Code;

@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// A call that does nothing: the way to the backend and back.
 async fn empty_call(suite: &Suite) -> Result<(), Stop> {
-    let path = PathAndQuery::from_static("/extender.policy.v1alpha1.PolicyService/Conformance");
+    let path = PathAndQuery::from_static("/extender.policy.v1beta1.PolicyService/Conformance");
     suite.client.unary_at(path, Bytes::new(), Extras::default()).await.map(drop)
 }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, iter};
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::calls::same_unless_changing;
 use crate::{

@@ -13,7 +13,7 @@ mod wrong;
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::Parser as _;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 pub(crate) use self::subjects::Subject;
 use self::{
@@ -169,7 +169,7 @@ async fn responses_that_are_no_unary_ones_of_grpc_fail() {
         let client = Client::connect(&endpoint, Duration::from_mins(1), Trail::default()).await.unwrap();
         let args = Subject::Reading.args().unwrap_or_default().as_bytes().into();
         let answered = client.info(&api::GetInfoRequest { args, ..api::GetInfoRequest::default() }).await;
-        let expected = format!("/extender.policy.v1alpha1.PolicyService/GetInfo: {text}");
+        let expected = format!("/extender.policy.v1beta1.PolicyService/GetInfo: {text}");
         assert_eq!(answered.unwrap_err(), Stop::Failed(expected));
     }
 }

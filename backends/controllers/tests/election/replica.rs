@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     Controllers as Reported, GetInfoRequest, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_controllers::{Controllers, LeaseName, Timing};
@@ -63,7 +63,7 @@ impl Replica {
 
     pub(crate) async fn health(&self) -> ServingStatus {
         let mut client = HealthClient::new(self.channel.clone());
-        let service = "extender.policy.v1alpha1.Controllers".to_owned();
+        let service = "extender.policy.v1beta1.Controllers".to_owned();
         soon(client.check(HealthCheckRequest { service })).await.unwrap().into_inner().status()
     }
 

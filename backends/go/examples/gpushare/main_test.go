@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"extender-gateway.io/policy"
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/policytest"
 )
 
@@ -30,8 +30,8 @@ import (
 type backend struct {
 	t       *testing.T
 	cluster *cluster
-	client  v1alpha1.PolicyServiceClient
-	reads   map[v1alpha1.Verb]uint32
+	client  v1beta1.PolicyServiceClient
+	reads   map[v1beta1.Verb]uint32
 }
 
 func start(t *testing.T, client kubernetes.Interface) *backend {
@@ -55,8 +55,8 @@ func start(t *testing.T, client kubernetes.Interface) *backend {
 			t.Error(err)
 		}
 	})
-	b := &backend{t: t, cluster: c, client: v1alpha1.NewPolicyServiceClient(connection), reads: map[v1alpha1.Verb]uint32{}}
-	info, err := b.client.GetInfo(ctx, &v1alpha1.GetInfoRequest{})
+	b := &backend{t: t, cluster: c, client: v1beta1.NewPolicyServiceClient(connection), reads: map[v1beta1.Verb]uint32{}}
+	info, err := b.client.GetInfo(ctx, &v1beta1.GetInfoRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,52 +76,52 @@ func (w lineWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (b *backend) call(verb v1alpha1.Verb) *v1alpha1.Call {
-	return &v1alpha1.Call{Id: "c", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "gpu", Reads: b.reads[verb]}
+func (b *backend) call(verb v1beta1.Verb) *v1beta1.Call {
+	return &v1beta1.Call{Id: "c", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "gpu", Reads: b.reads[verb]}
 }
 
 // filter are the nodes that are left.
 func (b *backend) filter(pod *corev1.Pod, nodes ...*corev1.Node) []string {
 	b.t.Helper()
-	rows := &v1alpha1.NodeRows{}
+	rows := &v1beta1.NodeRows{}
 	for _, node := range nodes {
 		count, memory := node.Status.Allocatable[countResource], node.Status.Allocatable[memoryResource]
-		rows.Rows = append(rows.Rows, &v1alpha1.NodeRow{Name: node.Name, Facts: &v1alpha1.NodeFacts{Allocatable: &v1alpha1.Resources{
+		rows.Rows = append(rows.Rows, &v1beta1.NodeRow{Name: node.Name, Facts: &v1beta1.NodeFacts{Allocatable: &v1beta1.Resources{
 			Others: map[string]int64{countResource: count.Value(), memoryResource: memory.Value()},
 		}}})
 	}
-	response, err := b.client.Filter(context.Background(), &v1alpha1.FilterRequest{
-		Call: b.call(v1alpha1.Verb_VERB_FILTER),
-		Pod: &v1alpha1.Pod{
-			Identity: &v1alpha1.PodIdentity{Name: pod.Name, Uid: string(pod.UID)},
-			Facts:    &v1alpha1.PodFacts{Requests: &v1alpha1.Resources{Others: map[string]int64{memoryResource: memoryOf(pod)}}},
+	response, err := b.client.Filter(context.Background(), &v1beta1.FilterRequest{
+		Call: b.call(v1beta1.Verb_VERB_FILTER),
+		Pod: &v1beta1.Pod{
+			Identity: &v1beta1.PodIdentity{Name: pod.Name, Uid: string(pod.UID)},
+			Facts:    &v1beta1.PodFacts{Requests: &v1beta1.Resources{Others: map[string]int64{memoryResource: memoryOf(pod)}}},
 		},
-		Nodes: &v1alpha1.Nodes{Count: uint32(len(nodes)), Form: &v1alpha1.Nodes_Rows{Rows: rows}},
+		Nodes: &v1beta1.Nodes{Count: uint32(len(nodes)), Form: &v1beta1.Nodes_Rows{Rows: rows}},
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var left []string
 	for position, node := range nodes {
-		if !slices.ContainsFunc(response.GetRejections(), func(r *v1alpha1.Rejection) bool { return slices.Contains(r.GetPositions(), uint32(position)) }) {
+		if !slices.ContainsFunc(response.GetRejections(), func(r *v1beta1.Rejection) bool { return slices.Contains(r.GetPositions(), uint32(position)) }) {
 			left = append(left, node.Name)
 		}
 	}
 	return left
 }
 
-func (b *backend) bind(pod *corev1.Pod, node string) (v1alpha1.BindOutcome, error) {
+func (b *backend) bind(pod *corev1.Pod, node string) (v1beta1.BindOutcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	response, err := b.client.Bind(ctx, &v1alpha1.BindRequest{
-		Call: b.call(v1alpha1.Verb_VERB_BIND), Namespace: pod.Namespace, Name: pod.Name, Uid: string(pod.UID), Node: node,
+	response, err := b.client.Bind(ctx, &v1beta1.BindRequest{
+		Call: b.call(v1beta1.Verb_VERB_BIND), Namespace: pod.Namespace, Name: pod.Name, Uid: string(pod.UID), Node: node,
 	})
 	return response.GetOutcome(), err
 }
 
 func (b *backend) mustBind(pod *corev1.Pod, node string) {
 	b.t.Helper()
-	if outcome, err := b.bind(pod, node); err != nil || outcome != v1alpha1.BindOutcome_BIND_OUTCOME_BOUND {
+	if outcome, err := b.bind(pod, node); err != nil || outcome != v1beta1.BindOutcome_BIND_OUTCOME_BOUND {
 		b.t.Errorf("%s: %v, %v", pod.Name, outcome, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestABindIsRefusedOrDeclinedForOtherPods(t *testing.T) {
 	plain, pod, bound := newPod("plain", 0), newPod("gpu", 5), newPod("bound", 5)
 	bound.Spec.NodeName = "b"
 	apiserver.add(plain, pod, bound)
-	if outcome, err := b.bind(plain, "a"); err != nil || outcome != v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED {
+	if outcome, err := b.bind(plain, "a"); err != nil || outcome != v1beta1.BindOutcome_BIND_OUTCOME_DECLINED {
 		t.Errorf("%v, %v", outcome, err)
 	}
 	another := pod.DeepCopy()
@@ -419,7 +419,7 @@ func (b *backend) place(pod *corev1.Pod, apiserver *apiserver) {
 			return
 		}
 		outcome, err := b.bind(pod, left[rand.IntN(len(left))])
-		if err == nil && outcome == v1alpha1.BindOutcome_BIND_OUTCOME_BOUND {
+		if err == nil && outcome == v1beta1.BindOutcome_BIND_OUTCOME_BOUND {
 			if apiserver.pod(pod.Name).Spec.NodeName == "" {
 				b.t.Errorf("%s is not bound", pod.Name)
 			}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/policy/api/v1beta1"
 )
 
 const (
@@ -60,20 +60,20 @@ type field struct {
 
 // elements are the lists whose entries are not empty.
 var elements = map[protoreflect.FullName]string{
-	"extender.policy.v1alpha1.NodeRows.rows":             "nodes.rows.rows",
-	"extender.policy.v1alpha1.NodeRef.rows":              "nodes.table.rows",
-	"extender.policy.v1alpha1.PreemptRequest.candidates": "candidates",
-	"extender.policy.v1alpha1.Candidate.victims":         "victims",
-	"extender.policy.v1alpha1.SyncNodesRequest.upserts":  "upserts",
+	"extender.policy.v1beta1.NodeRows.rows":             "nodes.rows.rows",
+	"extender.policy.v1beta1.NodeRef.rows":              "nodes.table.rows",
+	"extender.policy.v1beta1.PreemptRequest.candidates": "candidates",
+	"extender.policy.v1beta1.Candidate.victims":         "victims",
+	"extender.policy.v1beta1.SyncNodesRequest.upserts":  "upserts",
 }
 
 var shapes = map[protoreflect.FullName]*Shape{}
 
 func init() {
 	for _, file := range []protoreflect.FileDescriptor{
-		v1alpha1.File_extender_policy_v1alpha1_info_proto, v1alpha1.File_extender_policy_v1alpha1_policy_proto,
-		v1alpha1.File_extender_policy_v1alpha1_table_proto, v1alpha1.File_extender_policy_v1alpha1_node_proto,
-		v1alpha1.File_extender_policy_v1alpha1_introspection_proto, v1alpha1.File_extender_policy_v1alpha1_hooks_proto,
+		v1beta1.File_extender_policy_v1beta1_info_proto, v1beta1.File_extender_policy_v1beta1_policy_proto,
+		v1beta1.File_extender_policy_v1beta1_table_proto, v1beta1.File_extender_policy_v1beta1_node_proto,
+		v1beta1.File_extender_policy_v1beta1_introspection_proto, v1beta1.File_extender_policy_v1beta1_hooks_proto,
 	} {
 		for position := range file.Messages().Len() {
 			shapeOf(file.Messages().Get(position))

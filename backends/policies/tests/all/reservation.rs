@@ -12,7 +12,7 @@ use axum::{
     body::Bytes,
     http::{Method, StatusCode, Uri},
 };
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 

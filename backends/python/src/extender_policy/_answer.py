@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from . import trace
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
+from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
 from ._declaration import Terms
 from ._errors import cut, failed, invalid, missing

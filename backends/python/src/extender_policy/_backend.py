@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from grpc import StatusCode
 
-from ._api.v1alpha1 import policy_pb2
+from ._api.v1beta1 import policy_pb2
 from ._declaration import Declaration, Terms
 from ._errors import CallError
 from ._program import with_revision

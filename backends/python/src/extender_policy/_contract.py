@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from ._api.v1alpha1 import hooks_pb2, info_pb2, policy_pb2
+from ._api.v1beta1 import hooks_pb2, info_pb2, policy_pb2
 
 _NUMBERS = re.compile(r"(?<![\w./:-])\d+([.,]\d+)*")
 _ABOUT_POD = (hooks_pb2.BeforeFilterResponse, hooks_pb2.BeforeScoreResponse)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ._api.v1alpha1 import info_pb2
+from ._api.v1beta1 import info_pb2
 from ._errors import cut
 from ._layout import EVERYTHING_OF_PODS, Access, Layout
 from ._limits import REJECTED_CONFIGURATION_BYTES
@@ -16,7 +16,7 @@ from .errors import DeclarationError
 from .info import Info, Normalization, Scale, Verb, View
 from .reads import quoted
 
-API_VERSION = "extender.policy.v1alpha1"
+API_VERSION = "extender.policy.v1beta1"
 POLICY_SERVICE = f"{API_VERSION}.PolicyService"
 NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
 INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"

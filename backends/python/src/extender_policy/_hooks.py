@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _answer
 from ._answer import Asked
-from ._api.v1alpha1 import hooks_pb2
+from ._api.v1beta1 import hooks_pb2
 from ._errors import failed
 from ._written import written
 from .changes import NodeChange, PodChange

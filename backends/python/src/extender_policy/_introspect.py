@@ -11,7 +11,7 @@ from typing import Any
 from grpc import StatusCode
 
 from . import _answer
-from ._api.v1alpha1 import introspection_pb2
+from ._api.v1beta1 import introspection_pb2
 from ._backend import Backend, Prepared
 from ._errors import CallError, exhausted, failed, invalid
 from ._limits import JSON_BYTES, PATH_TEXT_BYTES

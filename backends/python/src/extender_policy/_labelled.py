@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ._api.v1alpha1 import node_pb2, pod_pb2
+from ._api.v1beta1 import node_pb2, pod_pb2
 from ._layout import Access
 from .reads import NodeKey, NodePrefix, PodKey, PodPrefix
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from ._api.v1alpha1 import info_pb2
+from ._api.v1beta1 import info_pb2
 from .errors import UndeclaredRead
 from .reads import (
     Declared,

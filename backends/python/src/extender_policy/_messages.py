@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._api.v1alpha1 import pod_pb2, resources_pb2
+from ._api.v1beta1 import pod_pb2, resources_pb2
 from .resources import NodeAffinity, NodeSelectorTerm, NonZero, Resources
 
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import StatusCode
 
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import pod_pb2, policy_pb2
+from ._api.v1beta1 import pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access

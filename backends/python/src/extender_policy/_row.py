@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
-from ._api.v1alpha1 import node_pb2
+from ._api.v1beta1 import node_pb2
 from ._declaration import RowParts
 from ._labelled import Content, entries
 from .resources import NodeUsage, Resources, Taint, resources, usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, resources_pb2
+from ._api.v1beta1 import info_pb2, node_pb2, pod_pb2, resources_pb2
 from ._declaration import Terms
 from ._layout import EVERYTHING_OF_PODS, Access, Places, SentCount
 from ._limits import COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import info_pb2
+from ._api.v1beta1 import info_pb2
 from ._declaration import RowParts
 from ._errors import exhausted, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS

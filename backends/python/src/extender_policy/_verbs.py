@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from . import _hooks, trace
 from ._answer import Asked, _decoded, _prepared, filtered, preempted, scored
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import hooks_pb2, policy_pb2
+from ._api.v1beta1 import hooks_pb2, policy_pb2
 from ._backend import Backend
 from ._question import Missed, Question
 from ._tables import Tables

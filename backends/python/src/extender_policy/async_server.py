@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import grpc
 from grpc import StatusCode
 
-from ._api.v1alpha1 import table_pb2
+from ._api.v1beta1 import table_pb2
 from ._backend import Backend, backend_of
 from ._errors import CallError
 from ._service import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-from ._api.v1alpha1 import policy_pb2
+from ._api.v1beta1 import policy_pb2
 from ._layout import Access
 from .node import Node
 from .pod import Pod

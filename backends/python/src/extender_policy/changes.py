@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
-from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
+from ._api.v1beta1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._limits import CHANGE_REASON_BYTES
 from ._messages import node_affinity_message, nonzero_message, resources_message

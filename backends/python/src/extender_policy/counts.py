@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from ._api.v1alpha1 import node_pb2, pod_pb2
+from ._api.v1beta1 import node_pb2, pod_pb2
 from ._layout import SentCount
 from .reads import PodsBy
 from .resources import Resources, resources

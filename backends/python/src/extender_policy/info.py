@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from ._api.v1alpha1 import info_pb2
+from ._api.v1beta1 import info_pb2
 from .changes import ChangedPart
 from .errors import DeclarationError
 from .introspection import Show, Shown

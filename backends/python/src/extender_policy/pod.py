@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
-from ._api.v1alpha1 import pod_pb2
+from ._api.v1beta1 import pod_pb2
 from ._kubernetes import model
 from ._labelled import Content, Labelled, entries
 from ._layout import Access, SentCount

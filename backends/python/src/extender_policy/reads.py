@@ -6,7 +6,7 @@ import copy
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, TypeVar, final
 
-from ._api.v1alpha1 import info_pb2
+from ._api.v1beta1 import info_pb2
 from ._limits import READ_KEYS
 
 P = TypeVar("P", "NodePart", "PodPart")

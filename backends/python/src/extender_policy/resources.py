@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ._api.v1alpha1 import node_pb2, pod_pb2, resources_pb2
+from ._api.v1beta1 import node_pb2, pod_pb2, resources_pb2
 from .reads import quoted
 
 NONE: Mapping[str, int] = MappingProxyType({})

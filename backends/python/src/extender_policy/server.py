@@ -11,7 +11,7 @@ import grpc
 from grpc import StatusCode
 
 from ._answer import finished
-from ._api.v1alpha1 import table_pb2
+from ._api.v1beta1 import table_pb2
 from ._backend import Backend, Prepared, backend_of
 from ._errors import CallError, exhausted
 from ._receiving import Receiving

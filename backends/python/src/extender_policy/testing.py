@@ -26,7 +26,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from . import _answer, _introspect, _sent, _verbs
-from ._api.v1alpha1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
+from ._api.v1beta1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions, backend_of
 from ._contract import by_position, check_pure, check_reasons, check_scores
 from ._declaration import VERBS, Terms

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1alpha1 as api};
+use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1beta1 as api};
 
 use super::{guarded, policy_for, question, unpanicking};
 use crate::{Backend, Bind, BindAsk, backend::Prepared, error::CallError, reads::access::Access};

@@ -1,6 +1,6 @@
 //! Converts a policy's answers about candidates to positions.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{Candidate, Eviction, error::CallError, pod, reads::layout::SentFields};
 

@@ -1,6 +1,6 @@
 //! The answers of hooks: what changes about the pod and the nodes before filter and score.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::{NodesCall, Patience, changes::of_nodes, done, question::Asked};
 use crate::{Backend, error::CallError, request::NodesRequest, table::Tables};

@@ -1,7 +1,7 @@
 //! The answer to Introspect.
 
 use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::guarded;
 use crate::{Backend, Introspect, IntrospectError, error::CallError};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use extender_policy_api::{limits::RULE_BYTES, v1alpha1 as api};
+use extender_policy_api::{limits::RULE_BYTES, v1beta1 as api};
 use foldhash::fast::RandomState;
 
 use crate::{Preemption, Reason, Refusal, Verdict};

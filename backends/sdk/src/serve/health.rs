@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use extender_policy_api::v1alpha1::policy_service_server::SERVICE_NAME;
+use extender_policy_api::v1beta1::policy_service_server::SERVICE_NAME;
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -16,7 +16,7 @@ use crate::ControllersReport;
 const SERVICES: [&str; 2] = ["", SERVICE_NAME];
 
 /// Serving in the replica that runs the controllers, and not serving in the others. Not a service that is called.
-const CONTROLLERS: &str = "extender.policy.v1alpha1.Controllers";
+const CONTROLLERS: &str = "extender.policy.v1beta1.Controllers";
 
 pub(super) struct Health {
     reporter: HealthReporter,

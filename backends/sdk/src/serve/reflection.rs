@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use extender_policy_api::v1alpha1::FILE_DESCRIPTOR_SET;
+use extender_policy_api::v1beta1::FILE_DESCRIPTOR_SET;
 use tonic::transport::server::Router;
 use tonic_reflection::server::Builder;
 

@@ -97,7 +97,7 @@ impl Hash for Known {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NodeUsage, PodCounts};
+    use extender_policy_api::v1beta1::{NodeFacts, NodeRow, NodeUsage, PodCounts};
     use prost::Message as _;
 
     use super::{super::space::Budget, *};

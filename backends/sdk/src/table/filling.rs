@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::bytes::Bytes;
 use tokio::task::yield_now;
 

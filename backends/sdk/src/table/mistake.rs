@@ -2,7 +2,7 @@
 
 use extender_policy_api::{
     limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
-    v1alpha1::ErrorReason,
+    v1beta1::ErrorReason,
 };
 use tonic::{Code, Status};
 

@@ -3,7 +3,7 @@
 
 use std::future::{Ready, ready};
 
-use extender_policy_api::v1alpha1::{SyncNodesResponse, node_table_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{SyncNodesResponse, node_table_service_server::SERVICE_NAME};
 use futures_util::stream::try_unfold;
 use tonic::{
     Request, Response, Status, Streaming,

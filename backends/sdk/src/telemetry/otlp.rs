@@ -103,13 +103,13 @@ fn state(headers: &HeaderMap) -> TraceState {
 
 /// The methods that spans are named after. The handshake is not a part of a decision.
 const VERBS: [&str; 7] = [
-    "extender.policy.v1alpha1.PolicyService/Filter",
-    "extender.policy.v1alpha1.PolicyService/Score",
-    "extender.policy.v1alpha1.PolicyService/Preempt",
-    "extender.policy.v1alpha1.PolicyService/Bind",
-    "extender.policy.v1alpha1.HookService/BeforeFilter",
-    "extender.policy.v1alpha1.HookService/BeforeFilterNodes",
-    "extender.policy.v1alpha1.HookService/BeforeScore",
+    "extender.policy.v1beta1.PolicyService/Filter",
+    "extender.policy.v1beta1.PolicyService/Score",
+    "extender.policy.v1beta1.PolicyService/Preempt",
+    "extender.policy.v1beta1.PolicyService/Bind",
+    "extender.policy.v1beta1.HookService/BeforeFilter",
+    "extender.policy.v1beta1.HookService/BeforeFilterNodes",
+    "extender.policy.v1beta1.HookService/BeforeScore",
 ];
 
 /// The verb at this path.

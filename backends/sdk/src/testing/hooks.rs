@@ -1,6 +1,6 @@
 //! Hooks, tried without a server.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::{NoAnswer, SentCall, TestNode, TestPod, complete, mistakes};
 use crate::{

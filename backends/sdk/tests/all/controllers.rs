@@ -1,6 +1,6 @@
 //! Controllers beside a server over a real socket: the handshake, health, and how each ends the other.
 
-use extender_policy_api::v1alpha1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
+use extender_policy_api::v1beta1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
 use extender_policy_sdk::{
     Backend, Bound, BoxFuture, ControllersFailed, ControllersReport, Info, Options, Policy, RunControllers,
     Verb,
@@ -14,7 +14,7 @@ use tonic_health::pb::{
 
 use crate::{running, served, soon};
 
-const SERVICE: &str = "extender.policy.v1alpha1.Controllers";
+const SERVICE: &str = "extender.policy.v1beta1.Controllers";
 
 struct Filters;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, FilterRequest, NodeFacts, NodeRow,
     hook_service_client::HookServiceClient,
 };

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     GetInfoRequest, IntrospectRequest, introspection_service_client::IntrospectionServiceClient,
     introspection_service_server::SERVICE_NAME, policy_service_client::PolicyServiceClient,
 };

@@ -16,7 +16,7 @@ mod without_features;
 
 use std::{net::SocketAddr, time::Duration};
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     Call, FilterRequest, GetInfoRequest, NodeRow, NodeRows, Nodes, Pod, PodFacts, Purpose, VerbInfo,
     nodes::Form, policy_service_client::PolicyServiceClient,
 };

@@ -1,6 +1,6 @@
 //! Policies that read counts of the pods on nodes: what tests of them are sent.
 
-use extender_policy_api::v1alpha1::NodeFacts;
+use extender_policy_api::v1beta1::NodeFacts;
 use extender_policy_sdk::{
     Info, Node, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict,
     testing::{self, TestNode, TestPod},

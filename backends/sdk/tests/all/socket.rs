@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeView, PodFacts,
     PreemptRequest, SyncNodesRequest, TableView, node_table_service_client::NodeTableServiceClient,
     policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
@@ -193,7 +193,7 @@ macro_rules! reflected {
 #[cfg(feature = "reflection")]
 #[tokio::test]
 async fn reflection_lists_the_services_in_both_versions() {
-    use extender_policy_api::v1alpha1::{introspection_service_server, node_table_service_server};
+    use extender_policy_api::v1beta1::{introspection_service_server, node_table_service_server};
 
     let running = no_arm(Duration::from_secs(10)).await;
     let v1 = reflected!(v1, running.channel.clone());

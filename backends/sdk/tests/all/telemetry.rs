@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use extender_collector::{Collector, ReceivedSpan};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, BindRequest, Call, FilterRequest,
     GetInfoRequest, NodeRow, ScoreRequest, hook_service_client::HookServiceClient,
     policy_service_client::PolicyServiceClient,
@@ -147,7 +147,7 @@ fn attributes(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// What all spans of [`SAMPLED`] have in common.
 fn assert_continues(received: &ReceivedSpan, name: &str) {
     let span = &received.span;
-    assert_eq!(span.name, format!("extender.policy.v1alpha1.PolicyService/{name}"));
+    assert_eq!(span.name, format!("extender.policy.v1beta1.PolicyService/{name}"));
     assert_eq!(span.trace_id, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes());
     assert_eq!(span.parent_span_id, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
     assert!(span.span_id != span.parent_span_id && span.span_id.iter().any(|byte| *byte != 0));
@@ -180,7 +180,7 @@ async fn a_traced_call_is_continued_with_what_is_known_about_it() {
         received.attributes,
         attributes(&[
             ("rpc.system.name", "grpc"),
-            ("rpc.method", "extender.policy.v1alpha1.PolicyService/Filter"),
+            ("rpc.method", "extender.policy.v1beta1.PolicyService/Filter"),
             ("rpc.response.status_code", "OK"),
             ("extender.policy.name", "obedient"),
             ("extender.policy.revision", "rules-7"),
@@ -241,7 +241,7 @@ async fn hooks_are_continued_like_verbs() {
     running.ended().await;
     let received = collector.spans(3).await;
     for (name, evaluated) in [("BeforeFilter", "1"), ("BeforeFilterNodes", "3"), ("BeforeScore", "3")] {
-        let method = format!("extender.policy.v1alpha1.HookService/{name}");
+        let method = format!("extender.policy.v1beta1.HookService/{name}");
         let span = received.iter().find(|span| span.span.name == method).unwrap();
         assert_eq!(
             span.attributes,

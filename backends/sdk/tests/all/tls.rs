@@ -5,7 +5,7 @@
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
-use extender_policy_api::v1alpha1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
+use extender_policy_api::v1beta1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, TlsFiles, Verb, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{

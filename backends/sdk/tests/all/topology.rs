@@ -1,7 +1,7 @@
 //! Policies that read counts of the pods in the cluster by topology: what tests of them are sent, and calls over real
 //! sockets.
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     Call, DomainCount, FilterResponse, NodeFacts, NodeRow, NodeView, OwnerReference, PodFacts,
     TopologyCounts, policy_service_client::PolicyServiceClient,
 };

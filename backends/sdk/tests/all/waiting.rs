@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     FilterRequest, NodeRow, ScoreRequest, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{

@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{Pod, reads::access::Access};
 

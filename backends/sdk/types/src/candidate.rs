@@ -1,6 +1,6 @@
 //! Preemption as a policy sees it: the candidates and its answers.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use crate::{Node, Pod, reads::access::Access};
 

@@ -5,7 +5,7 @@ mod amounts;
 mod node;
 mod pod;
 
-use extender_policy_api::{limits::CHANGE_REASON_BYTES, v1alpha1 as api};
+use extender_policy_api::{limits::CHANGE_REASON_BYTES, v1beta1 as api};
 
 pub use self::{node::NodeChange, pod::PodChange};
 

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use self::{hook::Hook, shown::ShownPath};
 use crate::{Change, PodPart, Reads};

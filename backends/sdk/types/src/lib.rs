@@ -21,7 +21,7 @@ mod verdict;
 #[doc(hidden)]
 pub mod wire;
 
-pub use extender_policy_api::v1alpha1::{
+pub use extender_policy_api::v1beta1::{
     HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
     OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
 };

@@ -14,7 +14,7 @@ mod values;
 
 use std::fmt;
 
-use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeUsage, Resources, Taint};
 
 pub use self::counts::{PodCount, PodsLike};
 use self::{

@@ -5,8 +5,8 @@ mod domains;
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1 as api;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{
     NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
 };
 

@@ -1,7 +1,7 @@
 //! The messages with nodes as this crate decodes them: like the generated ones, but the rows stay encoded. A
 //! generated row is some fifty allocations, and most policies look at a label or two.
 
-use extender_policy_api::v1alpha1::{Call, Candidate, Pod, TableView};
+use extender_policy_api::v1beta1::{Call, Candidate, Pod, TableView};
 use prost::bytes::Bytes;
 
 use crate::wire::{Field, FieldValue, Fields};

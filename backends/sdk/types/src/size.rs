@@ -4,7 +4,7 @@
 
 use std::mem::size_of;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::bytes::Bytes;
 
 use crate::{

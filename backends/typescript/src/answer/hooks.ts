@@ -8,7 +8,7 @@ import type {
   BeforeFilterNodesResponse,
   BeforeFilterResponse,
   BeforeScoreResponse,
-} from '../gen/extender/policy/v1alpha1/hooks.js';
+} from '../gen/extender/policy/v1beta1/hooks.js';
 
 /** The fields of {@link ScoreChanges}. */
 const FIELDS = ['pod', 'nodes'];

@@ -14,13 +14,13 @@ import type {
   BeforeFilterNodesResponse,
   BeforeFilterResponse,
   BeforeScoreResponse,
-} from '../gen/extender/policy/v1alpha1/hooks.js';
+} from '../gen/extender/policy/v1beta1/hooks.js';
 import type {
   FilterResponse,
   PreemptResponse,
   Result,
   ScoreResponse,
-} from '../gen/extender/policy/v1alpha1/policy.js';
+} from '../gen/extender/policy/v1beta1/policy.js';
 import type { QuestionVerb } from '../request.js';
 import { BEFORE_FILTER, PREEMPT, QUESTION } from '../size.js';
 import { beforeFilter, beforeFilterNodes, beforeScore } from './hooks.js';

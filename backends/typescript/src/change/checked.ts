@@ -5,7 +5,7 @@ import { CallError } from '../errors.js';
 import {
   NodeChange as NodeChangeMessage,
   PodChange as PodChangeMessage,
-} from '../gen/extender/policy/v1alpha1/hooks.js';
+} from '../gen/extender/policy/v1beta1/hooks.js';
 import { CHANGE_REASON_BYTES } from '../limits.js';
 import { cut } from '../text.js';
 

@@ -6,7 +6,7 @@ import {
   PodReads,
   type PodPart as PodPartNumber,
   Reads as ReadsMessage,
-} from '../gen/extender/policy/v1alpha1/info.js';
+} from '../gen/extender/policy/v1beta1/info.js';
 import type { MapName } from './key.js';
 import type { Places } from './places.js';
 import { podCountReads, type PodsBy, type SentCount, type SentTopology, type TopologyKey } from './pods.js';

@@ -1,6 +1,6 @@
 /** The parts of a pod or a node that are read as a whole: everything besides labels and annotations. */
 
-import { NodePart as NodeNumber, PodPart as PodNumber } from '../gen/extender/policy/v1alpha1/info.js';
+import { NodePart as NodeNumber, PodPart as PodNumber } from '../gen/extender/policy/v1beta1/info.js';
 
 /** The parts of nodes, by their numbers in the contract. */
 export const NODE_PARTS = {

@@ -3,7 +3,7 @@
  * order and none that a prefix covers.
  */
 
-import type { MapReads } from '../gen/extender/policy/v1alpha1/info.js';
+import type { MapReads } from '../gen/extender/policy/v1beta1/info.js';
 import { compareBytes } from '../text.js';
 import type { Key } from './key.js';
 

@@ -1,6 +1,6 @@
 /** By what pods are counted, on nodes and in the cluster. */
 
-import { PodCountBy, type PodCountReads } from '../gen/extender/policy/v1alpha1/info.js';
+import { PodCountBy, type PodCountReads } from '../gen/extender/policy/v1beta1/info.js';
 import type { Pod } from '../pod.js';
 import { compareBytes, quoted } from '../text.js';
 import type { NodeKey } from './key.js';

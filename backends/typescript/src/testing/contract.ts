@@ -3,8 +3,8 @@
 import { AssertionError } from 'node:assert';
 import { isDeepStrictEqual } from 'node:util';
 
-import type { Scores } from '../gen/extender/policy/v1alpha1/policy.js';
-import type { VerbInfo } from '../gen/extender/policy/v1alpha1/info.js';
+import type { Scores } from '../gen/extender/policy/v1beta1/policy.js';
+import type { VerbInfo } from '../gen/extender/policy/v1beta1/info.js';
 
 const NUMBERS = /(?<![\p{L}\p{N}_./:-])\p{N}+([.,]\p{N}+)*/gu;
 

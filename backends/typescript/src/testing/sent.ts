@@ -6,10 +6,10 @@ import {
   type NodeRow,
   type PodCount,
   type PodCounts,
-} from '../gen/extender/policy/v1alpha1/node.js';
-import type { Pod as PodMessage } from '../gen/extender/policy/v1alpha1/pod.js';
-import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
-import { Resources } from '../gen/extender/policy/v1alpha1/resources.js';
+} from '../gen/extender/policy/v1beta1/node.js';
+import type { Pod as PodMessage } from '../gen/extender/policy/v1beta1/pod.js';
+import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1beta1/pod.js';
+import { Resources } from '../gen/extender/policy/v1beta1/resources.js';
 import { COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS } from '../limits.js';
 import { Pod } from '../pod.js';
 import { Access } from '../reads/access.js';

@@ -11,12 +11,13 @@ use axum::{
 use extender_gateway_api::API_VERSION;
 use extender_gateway_backend::{
     Backend,
-    info::{self, Info, NodesView},
+    api::ApiVersion,
+    info::{Info, NodesView},
 };
 use extender_gateway_cluster::table::{NodeTable, ViewId};
 use extender_gateway_core::reason::one_line;
 use extender_gateway_decide::Decider;
-use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, NodeRows};
+use extender_policy_api::v1beta1::{FILE_DESCRIPTOR_SET, NodeRows};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde::Serialize;
@@ -171,7 +172,7 @@ fn views(info: &Info) -> Vec<(Vec<&'static str>, &NodesView)> {
 
 /// A message of the policy API in protobuf's JSON.
 fn in_json(message: &impl Message, name: &str) -> Value {
-    let descriptor = DESCRIPTORS.get_message_by_name(&format!("{}.{name}", info::API_VERSION));
+    let descriptor = DESCRIPTORS.get_message_by_name(&format!("{}.{name}", ApiVersion::NEWEST.package()));
     let mut dynamic = DynamicMessage::new(descriptor.expect("the message is in the .proto files"));
     dynamic.transcode_from(message).expect("it is the same message");
     serde_json::to_value(&dynamic).expect("it has no type without JSON")

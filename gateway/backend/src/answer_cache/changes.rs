@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 use bytes::Bytes;
 use extender_gateway_cluster::table::RowKey;
 use extender_gateway_contract::hook::{ChangedNodes, Changes};
-use extender_policy_api::v1alpha1::PodChange;
+use extender_policy_api::v1beta1::PodChange;
 use parking_lot::Mutex;
 use prost::Message;
 
@@ -52,7 +52,7 @@ impl ChangeCache {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1alpha1::NodeChange;
+    use extender_policy_api::v1beta1::NodeChange;
 
     use super::{super::interned::MOST_DIFFERENT, *};
 

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Weak};
 
-use extender_policy_api::v1alpha1::GetInfoResponse;
+use extender_policy_api::v1beta1::GetInfoResponse;
 use parking_lot::Mutex;
 
 use super::AnswerCache;

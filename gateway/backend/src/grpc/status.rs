@@ -5,7 +5,7 @@ use std::fmt;
 use extender_gateway_contract::protobuf::malformed;
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
-use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1alpha1::ErrorReason};
+use extender_policy_api::{limits::STATUS_MESSAGE_BYTES, v1beta1::ErrorReason};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 use tonic::Code;

@@ -18,13 +18,14 @@ use extender_gateway_object::{
     view::{KeyPrefixes, NodeFactsView, PodFactsView},
 };
 use extender_gateway_settings::{BackendSettings, NodeSource, Normalize, ScoreSettings};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, ChangedPart, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
 };
 
+use crate::api::ApiVersion;
+
 use super::{
-    API_VERSION, BindPlan, ClusterTables, HOOK_SERVICE, HookPlan, NodesView, Plan, PodHookPlan, ScorePlan,
-    VerbPlan, reads,
+    BindPlan, ClusterTables, HOOK_SERVICE, HookPlan, NodesView, Plan, PodHookPlan, ScorePlan, VerbPlan, reads,
 };
 
 /// The handshake to parse.
@@ -215,9 +216,10 @@ impl Reader<'_> {
     /// What the backend declares about a verb, if it can be used at all.
     fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
         let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
-        if api_version != API_VERSION {
+        if api_version != ApiVersion::NEWEST.package() {
+            let [newest, older] = ApiVersion::ALL.map(ApiVersion::package);
             return Err(unsuitable(format!(
-                "implements API \"{api_version}\"; this gateway supports \"{API_VERSION}\""
+                "implements API \"{api_version}\"; this gateway supports \"{newest}\" and \"{older}\""
             )));
         }
         if let Some(required) = requires.first() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use extender_gateway_core::BackendFailure;
 use extender_gateway_object::counted::CountedBy;
 use extender_policy_api::limits::READ_COUNTS;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     MapReads, NodePart, NodeReads, NodeView, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
 };
 

@@ -1,12 +1,14 @@
 use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_gateway_object::view::KeyPrefixes;
 use extender_gateway_settings::{Config, Normalize, ScoreSettings, Weight};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, ChangedPart, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, Scope,
     TopologyCountReads, Verb, VerbInfo,
 };
 
 use std::path::Path;
+
+use crate::api::ApiVersion;
 
 use super::*;
 
@@ -24,7 +26,7 @@ fn verb(verb: Verb) -> VerbInfo {
 }
 
 fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
-    GetInfoResponse { api_version: API_VERSION.into(), verbs, ..Default::default() }
+    GetInfoResponse { api_version: ApiVersion::NEWEST.package().into(), verbs, ..Default::default() }
 }
 
 fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettings {
@@ -124,7 +126,7 @@ fn a_hook_that_cannot_be_used_says_why() {
     assert_eq!(
         refusal(&of_nodes(), &[]).as_deref(),
         Some(
-            "declares beforeFilterNodes without the service extender.policy.v1alpha1.HookService in `services`"
+            "declares beforeFilterNodes without the service extender.policy.v1beta1.HookService in `services`"
         )
     );
 }
@@ -166,7 +168,7 @@ fn a_verb_that_cannot_be_used_says_why() {
         (
             GetInfoResponse { api_version: "v9".into(), ..response(vec![filter()]) },
             request(),
-            "implements API \"v9\"; this gateway supports \"extender.policy.v1alpha1\"",
+            "implements API \"v9\"; this gateway supports \"extender.policy.v1beta1\"",
         ),
         (
             GetInfoResponse { requires: vec!["usage".into()], ..response(vec![filter()]) },

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings as config;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::Instant;
@@ -232,7 +232,7 @@ fn in_order(mut reads: Reads) -> Reads {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1alpha1::MapReads;
+    use extender_policy_api::v1beta1::MapReads;
 
     use super::*;
 

@@ -18,7 +18,7 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::{backoff::Backoff, cadences::Cadences, rate_limited_log::RateLimitedLog};
 use extender_gateway_settings::{self as config, PureAnswers};
-use extender_policy_api::v1alpha1::GetInfoResponse;
+use extender_policy_api::v1beta1::GetInfoResponse;
 use futures_util::future::{join, join_all};
 use h2::client::SendRequest;
 use tokio::{
@@ -33,6 +33,7 @@ use super::{
 
 use crate::{
     answer_cache::{AnswerCache, CachedVerbs, SharedCaches},
+    api::ApiVersion,
     connect::{self, Target, closed, connect},
     containment::{contained, panicked},
     endpoints::{Endpoint, Shared},
@@ -181,12 +182,16 @@ impl Connecting<'_> {
     /// Performs handshakes until the connection counts as lost.
     async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new(self.task, &self.publisher.endpoint, requests);
+        let endpoint = &self.publisher.endpoint;
+        // A new connection may lead to another process.
+        endpoint.set_serving(true);
+        let breakers = &endpoint.breakers;
+        let mut known: Option<Known> = None;
         let mut missed = 0;
         loop {
-            let Connection { requests, paths, endpoint, .. } = &*known.connection;
-            let breakers = &endpoint.breakers;
-            let answer = handshake(settings, requests, paths, cadences.handshake).await;
+            let spoken = known.as_ref().map(|known| known.connection.api);
+            let packages = spoken.as_ref().map_or(&ApiVersion::ALL[..], std::slice::from_ref);
+            let answer = handshake(settings, &requests, packages, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
                 if missed > 0 || self.ready_since.is_none() {
                     breakers.probe_now();
@@ -202,13 +207,15 @@ impl Connecting<'_> {
                         return Err(failure);
                     }
                 }
-                Ok(mut response) => {
+                Ok((api, mut response)) => {
                     missed = 0;
+                    let known =
+                        known.get_or_insert_with(|| Known::new(self.task, endpoint, requests.clone(), api));
                     // They change without a change of what the backend answers.
                     endpoint.set_controllers(response.controllers.take(), settings.name.as_str());
                     let rejected = std::mem::take(&mut response.rejected_configuration);
                     endpoint.set_rejected_configuration(&rejected, settings.name.as_str());
-                    self.accept(response, &mut known).await;
+                    self.accept(response, known).await;
                     if self.publisher.shared.has_several() {
                         known.health.refresh(&known.connection, cadences.handshake).await;
                     }
@@ -306,13 +313,25 @@ struct Known {
 }
 
 impl Known {
-    fn new(task: &SessionTask, endpoint: &Arc<Endpoint>, requests: SendRequest<Bytes>) -> Self {
+    fn new(
+        task: &SessionTask,
+        endpoint: &Arc<Endpoint>,
+        requests: SendRequest<Bytes>,
+        api: ApiVersion,
+    ) -> Self {
         let settings = &task.settings;
-        // A new connection may lead to another process.
-        endpoint.set_serving(true);
+        if api != ApiVersion::NEWEST {
+            tracing::warn!(
+                backend = %settings.name,
+                "backend speaks {}, as no later release of the gateway will; rebuild it with an SDK of this release, or for {}",
+                api.package(),
+                ApiVersion::NEWEST.package()
+            );
+        }
         let connection = Arc::new(Connection {
             requests,
-            paths: Paths::new(&settings.url),
+            api,
+            paths: Paths::new(&settings.url, api),
             head: RequestHead::new(&task.gateway, settings.name.as_str(), settings.args.as_ref()),
             endpoint: Arc::clone(endpoint),
             has_ended: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use extender_gateway_contract::{
     protobuf::{PREFIX, put_head, put_number},
     row::put_row,
 };
-use extender_policy_api::v1alpha1::TableView;
+use extender_policy_api::v1beta1::TableView;
 use prost::encoding::{encoded_len_varint, fixed64, message, uint32};
 
 /// Fields of `SyncNodesRequest`.

@@ -13,7 +13,7 @@ use extender_gateway_object::text::clean;
 use extender_gateway_settings::{
     BackendSettings, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode,
 };
-use extender_policy_api::v1alpha1::GetInfoResponse;
+use extender_policy_api::v1beta1::GetInfoResponse;
 use futures_util::future::join_all;
 use tonic::Code;
 

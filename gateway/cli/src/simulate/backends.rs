@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use extender_gateway_backend::{grpc::RpcError, handshake::preflight};
 use extender_gateway_core::PolicyVerb;
 use extender_gateway_settings::{API_VERSION, BackendName, BackendSettings, BackendUrl, Config, KIND};
-use extender_policy_api::v1alpha1::{GetInfoResponse, Verb};
+use extender_policy_api::v1beta1::{GetInfoResponse, Verb};
 use futures_util::future::join_all;
 use http::uri::Scheme;
 use serde_json::{Map, Value, json};

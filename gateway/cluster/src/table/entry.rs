@@ -16,7 +16,7 @@ use extender_gateway_object::{
     counted::{CountedBy, PodCountView},
     node::{self, ObjectNode},
 };
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, PodCounts};
+use extender_policy_api::v1beta1::{NodeFacts, NodeUsage, PodCounts};
 use prost::Message;
 
 use crate::usage::{NodePods, UsageChange};

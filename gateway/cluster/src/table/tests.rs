@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_contract::row::RowView;
 use extender_gateway_object::{node, view::KeyPrefixes};
-use extender_policy_api::v1alpha1::{NodeRow, NodeRows};
+use extender_policy_api::v1beta1::{NodeRow, NodeRows};
 use proptest::prelude::*;
 use prost::Message;
 use tokio::{sync::watch, time::Instant};

@@ -15,7 +15,7 @@ use super::{
 
 use crate::usage::UsageChange;
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
+use extender_policy_api::v1beta1::{NodeFacts, NodeUsage};
 
 /// The number of nodes whose rows are in one piece of memory.
 const PACKED_AT_ONCE: usize = 32;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use extender_gateway_object::{counted::CountedBy, pod::ObjectPod};
 use extender_policy_api::limits::{COUNTED_VALUE_BYTES, NODE_COUNTS};
-use extender_policy_api::v1alpha1::{PodCount, PodCounts, Resources};
+use extender_policy_api::v1beta1::{PodCount, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
 use super::{PodRequests, Sums};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use extender_gateway_object::{counted::TopologyCountView, pod};
-use extender_policy_api::v1alpha1::{NonZero, PodCount, PodCounts, Resources};
+use extender_policy_api::v1beta1::{NonZero, PodCount, PodCounts, Resources};
 use proptest::prelude::*;
 use prost::Message;
 use serde_json::{Value, json};

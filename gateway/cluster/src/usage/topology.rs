@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod};
 use extender_policy_api::limits::DOMAINS;
-use extender_policy_api::v1alpha1::{DomainCount, Resources, TopologyCounts};
+use extender_policy_api::v1beta1::{DomainCount, Resources, TopologyCounts};
 
 use super::{
     Sums, Usage,

@@ -15,7 +15,7 @@ use axum::{Router, body::Body, extract::State, http::Uri, response::Response};
 use extender_apiserver::ClientTimeouts;
 use extender_gateway_contract::row::RowView;
 use extender_gateway_object::view::KeyPrefixes;
-use extender_policy_api::v1alpha1::NodeRows;
+use extender_policy_api::v1beta1::NodeRows;
 use futures_util::{StreamExt, stream};
 use kube::{Client, Config};
 use prost::Message;

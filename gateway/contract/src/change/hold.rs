@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use extender_policy_api::v1alpha1::{Hold, HoldUser, NodeChange, NonZero, Resources};
+use extender_policy_api::v1beta1::{Hold, HoldUser, NodeChange, NonZero, Resources};
 
 use super::{add, add_nonzero};
 
@@ -64,7 +64,7 @@ fn take(left: &mut Resources, used: &Resources, at_most: Option<&Resources>) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use extender_policy_api::v1alpha1::NodeUsage;
+    use extender_policy_api::v1beta1::NodeUsage;
     use proptest::prelude::*;
 
     use super::*;

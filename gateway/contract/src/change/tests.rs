@@ -1,7 +1,7 @@
 //! A change of a view is the view of a change.
 
 use extender_gateway_object::view::KeyPrefixes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     MapReads, NodeAffinity, NodeReads, NodeSelector, NodeView, PodCounts, PodReads, Toleration,
 };
 use proptest::{prelude::*, sample::subsequence};

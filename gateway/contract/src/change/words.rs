@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use extender_gateway_core::reason;
-use extender_policy_api::v1alpha1::{NodeChange, NodeUsage, PodChange, Resources, Taint, Toleration};
+use extender_policy_api::v1beta1::{NodeChange, NodeUsage, PodChange, Resources, Taint, Toleration};
 
 /// The longest text, in bytes. Its parts are from a backend.
 const LONGEST: usize = 400;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocation_counter::measure;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, BeforeScoreResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
     Taint, Toleration,
 };

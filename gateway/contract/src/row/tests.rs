@@ -4,7 +4,7 @@ use extender_gateway_object::{
     node,
     view::{KeyPrefixes, NodeFactsView},
 };
-use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, NodeRow, NodeRows, NodeView};
+use extender_policy_api::v1beta1::{MapReads, NodePart, NodeReads, NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;
 use prost::Message;
 

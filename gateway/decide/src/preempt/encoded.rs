@@ -9,7 +9,7 @@ use extender_gateway_contract::{
     row::{self, RowView},
 };
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::NotSent, preempt::Candidate};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message;
 use tokio::time::Instant;
 

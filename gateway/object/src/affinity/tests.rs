@@ -1,6 +1,6 @@
 //! Node affinity as a fact, from a complete one and from unusual ones.
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
 };
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NodeFacts, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeFacts, Resources, Taint};
 use serde_json::{Value, json};
 
 use super::parse;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{OwnerReference, Toleration, Volume};
+use extender_policy_api::v1beta1::{OwnerReference, Toleration, Volume};
 use serde_json::{Value, json};
 
 use super::parse;

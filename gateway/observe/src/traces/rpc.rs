@@ -62,13 +62,13 @@ fn role(role: RpcRole) -> Option<&'static str> {
 /// The full name of the method.
 fn name(verb: PolicyVerb) -> &'static str {
     match verb {
-        PolicyVerb::Filter => "extender.policy.v1alpha1.PolicyService/Filter",
-        PolicyVerb::Score => "extender.policy.v1alpha1.PolicyService/Score",
-        PolicyVerb::Preempt => "extender.policy.v1alpha1.PolicyService/Preempt",
-        PolicyVerb::Bind => "extender.policy.v1alpha1.PolicyService/Bind",
-        PolicyVerb::BeforeFilter => "extender.policy.v1alpha1.HookService/BeforeFilter",
-        PolicyVerb::BeforeFilterNodes => "extender.policy.v1alpha1.HookService/BeforeFilterNodes",
-        PolicyVerb::BeforeScore => "extender.policy.v1alpha1.HookService/BeforeScore",
+        PolicyVerb::Filter => "extender.policy.v1beta1.PolicyService/Filter",
+        PolicyVerb::Score => "extender.policy.v1beta1.PolicyService/Score",
+        PolicyVerb::Preempt => "extender.policy.v1beta1.PolicyService/Preempt",
+        PolicyVerb::Bind => "extender.policy.v1beta1.PolicyService/Bind",
+        PolicyVerb::BeforeFilter => "extender.policy.v1beta1.HookService/BeforeFilter",
+        PolicyVerb::BeforeFilterNodes => "extender.policy.v1beta1.HookService/BeforeFilterNodes",
+        PolicyVerb::BeforeScore => "extender.policy.v1beta1.HookService/BeforeScore",
     }
 }
 

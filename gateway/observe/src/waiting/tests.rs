@@ -4,7 +4,7 @@ use extender_gateway_contract::{hook::Changes, nodes::NodeForm};
 use extender_gateway_core::filter::{Asked, Heard};
 use extender_gateway_core::{FailureKind, PolicyVerb};
 use extender_gateway_record::{BackendOutcome, CallOutcome, OnFailure, Outcome};
-use extender_policy_api::v1alpha1::PodChange;
+use extender_policy_api::v1beta1::PodChange;
 use tokio::time::advance;
 
 use super::*;

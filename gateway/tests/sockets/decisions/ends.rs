@@ -1,6 +1,6 @@
 //! Calls that end with an error, without an answer, or without one of their backends.
 
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 
 use super::{node, part, verdict};
 use crate::support::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use extender_gateway_api::NodeForm;
-use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::{FilterRequest, NodeView};
 use prost::Message;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Calls whose answers were cached.
 
 use extender_gateway_api::NodeVerdict;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
 use serde_json::json;
 
 use super::{accepted, part, rejected, totals, verdict};

@@ -1,7 +1,7 @@
 //! Calls to preempt and bind.
 
 use extender_gateway_api::NodeVerdict;
-use extender_policy_api::v1alpha1::{BindOutcome, NodeView};
+use extender_policy_api::v1beta1::{BindOutcome, NodeView};
 use serde_json::json;
 
 use super::{node, part, rejected, verdict};

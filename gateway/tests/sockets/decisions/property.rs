@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     FilterResponse, GetInfoResponse, NodeView, Normalization, Rejection, Scope, Verb,
 };
 use proptest::{

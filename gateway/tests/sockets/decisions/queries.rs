@@ -1,7 +1,7 @@
 //! Valid and invalid queries of the log.
 
 use extender_gateway_api::{API_VERSION, DecisionList};
-use extender_policy_api::v1alpha1::NodeView;
+use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 

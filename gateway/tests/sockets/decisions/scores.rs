@@ -1,7 +1,7 @@
 //! Calls to prioritize.
 
 use extender_gateway_api::NodeVerdict;
-use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Normalization, Verb};
+use extender_policy_api::v1beta1::{GetInfoResponse, NodeView, Normalization, Verb};
 use prost::Message;
 use serde_json::json;
 

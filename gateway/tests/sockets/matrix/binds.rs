@@ -1,6 +1,6 @@
 //! One case of bind: a backend that fails, what it did before, and the next binder.
 
-use extender_policy_api::v1alpha1::BindOutcome;
+use extender_policy_api::v1beta1::BindOutcome;
 
 use super::{counted, failing, failures::Fault, verbs::Verb};
 use crate::support::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::KeptCandidate;
+use extender_policy_api::v1beta1::KeptCandidate;
 
 use super::verbs::{ABOUT_NODES, VERBS, Verb, bound, keeps, kept, missed, refused, scores};
 use crate::support::{

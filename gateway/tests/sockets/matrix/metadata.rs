@@ -2,7 +2,7 @@
 //! answer counts or that backend fails, in calls, in handshakes, on the stream of nodes, and in shadow.
 
 use extender_gateway_backend::info::NODE_TABLE_SERVICE;
-use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse, NodeView};
 use futures_util::FutureExt;
 use prost::Message;
 use serde_json::json;

@@ -14,7 +14,7 @@ use crate::support::{
     by_name, eager, until,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     FilterResponse, NodeView, Result as Evaluated, Verb as Declared, VerbInfo,
 };
 use futures_util::{

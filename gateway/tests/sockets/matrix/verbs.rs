@@ -1,6 +1,6 @@
 //! The verbs: how each is called, and the backends' answers.
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     BindOutcome, BindResponse, FilterResponse, KeptCandidate, PreemptResponse, Rejection,
     Result as Evaluated, ScoreResponse, Scores,
 };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, Scope, ScoreRequest,
     ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
 };
@@ -198,7 +198,7 @@ pub(crate) fn info(view: NodeView) -> GetInfoResponse {
     };
     GetInfoResponse {
         name: "scripted".into(),
-        api_version: "extender.policy.v1alpha1".into(),
+        api_version: "extender.policy.v1beta1".into(),
         verbs: vec![verb(Verb::Filter), verb(Verb::Score)],
         ..GetInfoResponse::default()
     }

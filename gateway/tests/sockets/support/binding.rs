@@ -1,6 +1,6 @@
 //! Common parts of tests of bind: scripted binders, gateways that bind, and the two kinds of answer.
 
-use extender_policy_api::v1alpha1::{BindOutcome, BindResponse, GetInfoResponse, NodeView, Verb, VerbInfo};
+use extender_policy_api::v1beta1::{BindOutcome, BindResponse, GetInfoResponse, NodeView, Verb, VerbInfo};
 use prost::Message;
 
 use super::{

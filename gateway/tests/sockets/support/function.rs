@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeRow, NodeView, Rejection, ScoreResponse,
     Scores,
 };

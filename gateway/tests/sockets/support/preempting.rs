@@ -1,7 +1,7 @@
 //! Common parts of tests of preempt: backends that keep and spare, and calls about two nodes.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     GetInfoResponse, KeptCandidate, NodeView, PreemptRequest, PreemptResponse, Scope, Verb, VerbInfo,
     nodes::Form,
 };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, Rejection, ScoreRequest, nodes::Form};
+use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse, Rejection, ScoreRequest, nodes::Form};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,

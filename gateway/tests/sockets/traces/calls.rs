@@ -1,7 +1,7 @@
 //! The spans of successful calls.
 
 use extender_collector::ReceivedSpan;
-use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::{FilterRequest, NodeView};
 use prost::Message;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::support::{
     in_full,
 };
 
-const FILTER: &str = "extender.policy.v1alpha1.PolicyService/Filter";
+const FILTER: &str = "extender.policy.v1beta1.PolicyService/Filter";
 
 #[tokio::test]
 async fn a_call_is_a_server_span_a_decision_and_a_span_for_each_question() {

@@ -107,7 +107,7 @@ async fn a_caller_that_hangs_up_leaves_spans() {
         let span = spans.one(name);
         assert_eq!((status(span).0, &*span.attributes["error.type"]), (2, "gone"));
     }
-    let canceled = &spans.one("extender.policy.v1alpha1.PolicyService/Filter").attributes;
+    let canceled = &spans.one("extender.policy.v1beta1.PolicyService/Filter").attributes;
     assert_eq!(canceled["rpc.response.status_code"], "CANCELLED");
     assert_eq!(spans.one("POST /filter").attributes.get("http.response.status_code"), None);
 }

@@ -1,7 +1,7 @@
 //! The spans of the other verbs, and of shadow calls.
 
 use extender_collector::Collector;
-use extender_policy_api::v1alpha1::BindOutcome;
+use extender_policy_api::v1beta1::BindOutcome;
 
 use super::{CLIENT, NAMES, Spans, Traced, all, assert_within, exporters, gateway, status, traceparent};
 use crate::support::{
@@ -22,7 +22,7 @@ async fn prioritize_has_spans_and_no_count_of_what_is_left() {
     assert_within(decision, spans.one("POST /prioritize"));
     assert_eq!(decision.attributes["extender.nodes.offered"], "2");
     assert_eq!(decision.attributes.get("extender.nodes.left"), None);
-    let asked = spans.one("extender.policy.v1alpha1.PolicyService/Score");
+    let asked = spans.one("extender.policy.v1beta1.PolicyService/Score");
     assert_within(asked, decision);
     assert_eq!(backend.metadata("Score", "traceparent"), [traceparent(asked, "01")]);
 }
@@ -43,7 +43,7 @@ async fn preempt_asks_one_after_the_other() {
     let asked = ["first", "second"].map(|name| spans.asked(name));
     for span in asked {
         assert_within(span, decision);
-        assert_eq!(span.span.name, "extender.policy.v1alpha1.PolicyService/Preempt");
+        assert_eq!(span.span.name, "extender.policy.v1beta1.PolicyService/Preempt");
     }
     assert!(asked[0].span.end_time_unix_nano <= asked[1].span.start_time_unix_nano);
     assert_eq!(asked.map(|span| &*span.attributes["extender.nodes.asked"]), ["2", "1"]);
@@ -62,7 +62,7 @@ async fn bind_says_which_node() {
     let decision = spans.one("decide bind");
     assert_eq!(&*decision.attributes["k8s.node.name"], "a");
     assert_eq!(&*decision.attributes["k8s.pod.uid"], "u-1");
-    let asked = spans.one("extender.policy.v1alpha1.PolicyService/Bind");
+    let asked = spans.one("extender.policy.v1beta1.PolicyService/Bind");
     assert_within(asked, decision);
     assert_eq!((asked.span.kind, status(asked)), (CLIENT, (0, "")));
 }

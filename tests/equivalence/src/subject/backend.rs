@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use extender_policy_api::v1alpha1::GetInfoRequest;
+use extender_policy_api::v1beta1::GetInfoRequest;
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
 use prost::Message;

@@ -17,7 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest, ScoreResponse, Scores,
     SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
 };
@@ -130,7 +130,7 @@ impl Script {
         let services = (self.backend.table != Table::None).then(|| SERVICE_NAME.to_owned());
         GetInfoResponse {
             name: "scripted".into(),
-            api_version: "extender.policy.v1alpha1".into(),
+            api_version: "extender.policy.v1beta1".into(),
             revision: self.revision(),
             verbs: filter.into_iter().chain(score).chain(preempt).collect(),
             services: services.into_iter().collect(),

@@ -4,7 +4,7 @@ use extender_policy_api::limits::{
     AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_USERS, CHANGE_VALUE_BYTES, KEY_BYTES,
     NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
 };
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
 /// A response about so many nodes is within the limits.

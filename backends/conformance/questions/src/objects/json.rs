@@ -1,6 +1,6 @@
 //! The JSON of the same objects, for backends that want it.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use serde_json::{Map, Value, json};
 
 use super::{Node, Pod};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use futures_util::future::BoxFuture;
 use prost::Message as _;
 use tonic::{Code, Status};

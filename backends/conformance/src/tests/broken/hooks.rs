@@ -1,6 +1,6 @@
 //! Hooks that break a rule.
 
-use extender_policy_api::v1alpha1::{self as api, ChangedPart};
+use extender_policy_api::v1beta1::{self as api, ChangedPart};
 
 use super::{
     changes::{VerbAnswer, answers, info},

@@ -167,7 +167,7 @@ async fn a_report_has_versions_results_and_times_and_names_what_was_not_bound() 
     let yaml = yaml(&suite, &findings);
     for part in [
         "\nsuite: \"0.1.0\"\n",
-        "api: extender.policy.v1alpha1\n",
+        "api: extender.policy.v1beta1\n",
         "  name: reading\n",
         "    filter:\n",
         "case: bind.again\n",

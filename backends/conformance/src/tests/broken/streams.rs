@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE, uri::PathAndQuery};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
 use super::{

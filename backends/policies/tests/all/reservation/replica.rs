@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, Verb, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
 };
 use serde_json::Value;

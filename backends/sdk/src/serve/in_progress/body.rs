@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use extender_policy_api::v1alpha1::ErrorReason;
+use extender_policy_api::v1beta1::ErrorReason;
 use prost::bytes::Bytes;
 use tonic::{Status, body::Body, codegen::Body as HttpBody};
 

@@ -1,4 +1,4 @@
-use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, Taint};
+use extender_policy_api::v1beta1::{NodeFacts, NodeRow, Taint};
 use prost::Message as _;
 
 use super::{

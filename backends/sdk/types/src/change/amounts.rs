@@ -1,6 +1,6 @@
 //! Adds up the amounts of a change. An amount of zero changes nothing and is left out.
 
-use extender_policy_api::v1alpha1::{NodeUsage, NonZero, Resources};
+use extender_policy_api::v1beta1::{NodeUsage, NonZero, Resources};
 
 /// The sum of these resources; `None` if it is nothing.
 pub(super) fn resources(one: Option<Resources>, other: Resources) -> Option<Resources> {

@@ -1,6 +1,6 @@
 //! What a hook changes about the pod.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::{Change, amounts, reason};
 use crate::{NodeAffinity, Resources, Toleration};

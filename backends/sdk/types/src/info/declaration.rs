@@ -8,7 +8,7 @@ use std::{
 };
 
 use extender_policy_api::limits::REJECTED_CONFIGURATION_BYTES;
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, hook_service_server, introspection_service_server, node_table_service_server,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The package of the contract that this crate implements.
-const API_VERSION: &str = "extender.policy.v1alpha1";
+const API_VERSION: &str = "extender.policy.v1beta1";
 
 /// All mistakes of an [`Info`], one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

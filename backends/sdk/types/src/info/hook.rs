@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::{DeclaredVerb, Scope, Verb, View};
 use crate::{Change, Reads};
@@ -92,7 +92,7 @@ impl Hook {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1alpha1::hook_service_server::SERVICE_NAME;
+    use extender_policy_api::v1beta1::hook_service_server::SERVICE_NAME;
 
     use super::{
         super::{Info, declaration::Declaration},

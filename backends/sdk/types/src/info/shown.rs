@@ -1,6 +1,6 @@
 //! The paths at which a policy shows its state, as declared.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 /// A path that a policy shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

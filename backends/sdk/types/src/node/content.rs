@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use extender_policy_api::v1alpha1::{NodeRow, NodeUsage};
+use extender_policy_api::v1beta1::{NodeRow, NodeUsage};
 use prost::Message;
 
 use super::{

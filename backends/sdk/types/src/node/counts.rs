@@ -2,7 +2,7 @@
 //! checked when the request arrived: counts are in ascending order, so a look-up passes over those before the wanted
 //! one and decodes nothing of them.
 
-use extender_policy_api::v1alpha1::{DomainCount, Resources};
+use extender_policy_api::v1beta1::{DomainCount, Resources};
 use prost::Message;
 
 use super::{

@@ -4,7 +4,7 @@
 
 use std::str;
 
-use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeUsage, Resources, Taint};
 use prost::Message;
 
 use super::shape;

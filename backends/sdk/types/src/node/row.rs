@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use extender_policy_api::v1alpha1::{NodePart, NodeReads, NodeRow, PodCount, PodCounts};
+use extender_policy_api::v1beta1::{NodePart, NodeReads, NodeRow, PodCount, PodCounts};
 use prost::{DecodeError, Message};
 
 use super::{content::Content, shape};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NonZero, PodCount as Count, PodCounts};
+use extender_policy_api::v1beta1::{NodeFacts, NodeRow, NonZero, PodCount as Count, PodCounts};
 use proptest::{prelude::*, sample::Index};
 use prost::Message;
 

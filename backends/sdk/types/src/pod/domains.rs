@@ -1,7 +1,7 @@
 //! The pods in the cluster that are like the pod to be placed, by topology. The request was checked when it arrived:
 //! domains are in ascending order of their values, so a domain is found by binary search.
 
-use extender_policy_api::v1alpha1::{DomainCount, TopologyCounts};
+use extender_policy_api::v1beta1::{DomainCount, TopologyCounts};
 
 use crate::{
     Node, PodCount, PodsLike,
@@ -77,7 +77,7 @@ fn unlisted(counts: &TopologyCounts) -> u32 {
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1 as api;
+    use extender_policy_api::v1beta1 as api;
     use proptest::prelude::*;
     use prost::Message as _;
 

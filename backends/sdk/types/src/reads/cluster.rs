@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
 };
 
-use extender_policy_api::{limits::DOMAINS, v1alpha1 as api};
+use extender_policy_api::{limits::DOMAINS, v1beta1 as api};
 
 use super::{
     layout::SentFields,

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::key::{Key, Map, Prefix};
 

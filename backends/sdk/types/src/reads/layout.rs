@@ -1,6 +1,6 @@
 //! A declaration as both sides of a call use it: the contract's message, and where each value is.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
 use super::{

@@ -1,6 +1,6 @@
 //! The parts of a pod or a node that are read as a whole: everything besides labels and annotations.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 /// Parts by their numbers in the contract, which are below 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use extender_policy_api::limits::{COUNTED_VALUE_BYTES, NODE_COUNTS};
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::{
     layout::SentFields,

@@ -1,6 +1,6 @@
 //! What a declaration becomes on the wire, and what it refuses.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 use proptest::prelude::*;
 
 use super::{access::Access, keys::Place, layout::Layout, *};

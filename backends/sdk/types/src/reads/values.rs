@@ -2,7 +2,7 @@
 //! their number must be right: one that is missing would shift all others. Counts by topology are looked up, so they
 //! must be in order.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1beta1 as api;
 
 use super::topology::SentTopology;
 

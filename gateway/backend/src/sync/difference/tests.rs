@@ -8,7 +8,7 @@ use extender_gateway_cluster::{
 };
 use extender_gateway_contract::row::{RowFields, RowView};
 use extender_gateway_object::view::{KeyPrefixes, NodeFactsView};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     MapReads, NodePart, NodeReads, NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry,
 };
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     self as api, BeforeFilterNodesResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse,
     NodeChange, NodeView, Rejection, Scope, ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
 };
@@ -84,8 +84,8 @@ fn info() -> GetInfoResponse {
     let hook = VerbInfo { changes, ..verb(Verb::BeforeFilterNodes) };
     GetInfoResponse {
         name: "scripted".into(),
-        api_version: "extender.policy.v1alpha1".into(),
-        services: vec!["extender.policy.v1alpha1.HookService".into()],
+        api_version: "extender.policy.v1beta1".into(),
+        services: vec!["extender.policy.v1beta1.HookService".into()],
         verbs: vec![verb(Verb::Filter), verb(Verb::Score), hook],
         ..GetInfoResponse::default()
     }

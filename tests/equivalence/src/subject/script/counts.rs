@@ -1,6 +1,6 @@
 //! Counts of pods as they are declared, and as requests have them.
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     DomainCount, NodeRow, PodCount, PodCountBy, PodCountReads, Resources, TopologyCountReads, TopologyCounts,
 };
 use extender_reference::{

@@ -1,6 +1,6 @@
 //! The ways in which a backend fails.
 
-use extender_policy_api::v1alpha1::{self as api, FilterResponse, Rejection, ScoreResponse, Scores};
+use extender_policy_api::v1beta1::{self as api, FilterResponse, Rejection, ScoreResponse, Scores};
 use prost::Message;
 
 use super::{Reply, Verb, preempt};

@@ -1,7 +1,7 @@
 //! Preempt: the request converted back into candidates, the answer in positions.
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, PreemptResponse};
+use extender_policy_api::v1beta1::{self as api, KeptCandidate, PreemptRequest, PreemptResponse};
 use extender_reference::{
     model::{Candidate, Node, Order, Preempt, Victim},
     policy::Evicted,

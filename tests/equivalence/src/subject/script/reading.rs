@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{self as api, FilterRequest, ScoreRequest};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, ScoreRequest};
 use extender_reference::model::{Candidate, Node, Pod};
 use prost::Message;
 use serde_json::Value;

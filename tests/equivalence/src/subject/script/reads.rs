@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{
+use extender_policy_api::v1beta1::{
     MapReads, NodeFacts, NodePart, NodeReads, PodFacts, PodPart, PodReads, Reads,
 };
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use extender_policy_api::v1alpha1::{NodeRef, NodeRow, SyncNodesRequest, SyncNodesResponse};
+use extender_policy_api::v1beta1::{NodeRef, NodeRow, SyncNodesRequest, SyncNodesResponse};
 
 /// Tables by name.
 #[derive(Debug, Default)]

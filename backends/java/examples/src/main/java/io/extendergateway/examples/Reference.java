@@ -29,10 +29,10 @@ import io.extendergateway.policy.Scale;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.View;
-import io.extendergateway.policy.v1alpha1.NodeUsage;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Taint;
-import io.extendergateway.policy.v1alpha1.Toleration;
+import io.extendergateway.policy.v1beta1.NodeUsage;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Taint;
+import io.extendergateway.policy.v1beta1.Toleration;
 import java.util.Optional;
 
 /**

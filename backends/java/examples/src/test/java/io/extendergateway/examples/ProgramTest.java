@@ -4,11 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.extendergateway.policy.v1alpha1.BindOutcome;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
-import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1beta1.BindOutcome;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1beta1.Purpose;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;

@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.NodeUsage;
-import io.extendergateway.policy.v1alpha1.NonZero;
-import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1beta1.NodeUsage;
+import io.extendergateway.policy.v1beta1.NonZero;
+import io.extendergateway.policy.v1beta1.Resources;
 
 /** Sums of amounts. One beyond the type's range is an {@link ArithmeticException}. */
 final class Amounts {

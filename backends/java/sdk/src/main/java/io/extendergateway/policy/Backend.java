@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.ErrorReason;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Status;
 import java.util.LinkedHashMap;
 import java.util.Map;

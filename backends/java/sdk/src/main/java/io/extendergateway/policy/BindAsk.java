@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1beta1.BindRequest;
 import java.util.Optional;
 
 /** Which pod is to be bound to which node. */

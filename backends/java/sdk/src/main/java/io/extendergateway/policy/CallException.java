@@ -2,7 +2,7 @@ package io.extendergateway.policy;
 
 import com.google.errorprone.annotations.CanIgnoreReturnValue;
 import com.google.errorprone.annotations.FormatMethod;
-import io.extendergateway.policy.v1alpha1.ErrorReason;
+import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Metadata;
 import io.grpc.Status;
 

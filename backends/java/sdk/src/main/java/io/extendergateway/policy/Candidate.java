@@ -10,7 +10,7 @@ public final class Candidate {
 
   Candidate(
       Node node,
-      io.extendergateway.policy.v1alpha1.Candidate message,
+      io.extendergateway.policy.v1beta1.Candidate message,
       Access access,
       long snapshot) {
     this.node = node;

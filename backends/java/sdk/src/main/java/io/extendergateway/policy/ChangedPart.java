@@ -3,27 +3,27 @@ package io.extendergateway.policy;
 /** A part of the pod or of nodes that a {@link Hook} changes. */
 public enum ChangedPart {
   /** {@link PodChange#setLabel}, {@link PodChange#removeLabel}. */
-  POD_LABELS(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_POD_LABELS),
+  POD_LABELS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_LABELS),
   /** {@link PodChange#setNodeSelector}, {@link PodChange#removeNodeSelector}. */
-  POD_NODE_SELECTOR(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_POD_NODE_SELECTOR),
+  POD_NODE_SELECTOR(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_NODE_SELECTOR),
   /** {@link PodChange#setNodeAffinity}, {@link PodChange#removeNodeAffinity}. */
-  POD_NODE_AFFINITY(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_POD_NODE_AFFINITY),
+  POD_NODE_AFFINITY(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_NODE_AFFINITY),
   /** {@link PodChange#addToleration}, {@link PodChange#removeToleration}. */
-  POD_TOLERATIONS(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_POD_TOLERATIONS),
+  POD_TOLERATIONS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_TOLERATIONS),
   /** {@link PodChange#addRequests}. */
-  POD_REQUESTS(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_POD_REQUESTS),
+  POD_REQUESTS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_REQUESTS),
   /** {@link NodeChange#setLabel}, {@link NodeChange#removeLabel}. */
-  NODE_LABELS(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_NODE_LABELS),
+  NODE_LABELS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_LABELS),
   /** {@link NodeChange#addTaint}, {@link NodeChange#removeTaint}. */
-  NODE_TAINTS(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_NODE_TAINTS),
+  NODE_TAINTS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_TAINTS),
   /** {@link NodeChange#addAllocatable}. */
-  NODE_ALLOCATABLE(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_NODE_ALLOCATABLE),
+  NODE_ALLOCATABLE(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_ALLOCATABLE),
   /** {@link NodeChange#addUsage}. */
-  NODE_USAGE(io.extendergateway.policy.v1alpha1.ChangedPart.CHANGED_PART_NODE_USAGE);
+  NODE_USAGE(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_USAGE);
 
-  final io.extendergateway.policy.v1alpha1.ChangedPart message;
+  final io.extendergateway.policy.v1beta1.ChangedPart message;
 
-  ChangedPart(io.extendergateway.policy.v1alpha1.ChangedPart message) {
+  ChangedPart(io.extendergateway.policy.v1beta1.ChangedPart message) {
     this.message = message;
   }
 }

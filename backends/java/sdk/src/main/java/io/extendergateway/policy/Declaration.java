@@ -2,36 +2,36 @@ package io.extendergateway.policy;
 
 import static io.extendergateway.policy.Sizes.Shape.POD_QUESTION;
 import static io.extendergateway.policy.Sizes.Shape.QUESTION;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BIND;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_SCORE;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BIND;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_FILTER;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_PREEMPT;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_SCORE;
 
 import com.google.protobuf.Message;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
-import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
-import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.BindResponse;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
-import io.extendergateway.policy.v1alpha1.FilterResponse;
-import io.extendergateway.policy.v1alpha1.GetInfoResponse;
-import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
-import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
-import io.extendergateway.policy.v1alpha1.NodeReads;
-import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
-import io.extendergateway.policy.v1alpha1.PreemptRequest;
-import io.extendergateway.policy.v1alpha1.PreemptResponse;
-import io.extendergateway.policy.v1alpha1.Scope;
-import io.extendergateway.policy.v1alpha1.ScoreRequest;
-import io.extendergateway.policy.v1alpha1.ScoreResponse;
-import io.extendergateway.policy.v1alpha1.VerbInfo;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
+import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
+import io.extendergateway.policy.v1beta1.BeforeScoreRequest;
+import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.BindResponse;
+import io.extendergateway.policy.v1beta1.FilterRequest;
+import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.GetInfoResponse;
+import io.extendergateway.policy.v1beta1.HookServiceGrpc;
+import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
+import io.extendergateway.policy.v1beta1.NodeReads;
+import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1beta1.PreemptRequest;
+import io.extendergateway.policy.v1beta1.PreemptResponse;
+import io.extendergateway.policy.v1beta1.Scope;
+import io.extendergateway.policy.v1beta1.ScoreRequest;
+import io.extendergateway.policy.v1beta1.ScoreResponse;
+import io.extendergateway.policy.v1beta1.VerbInfo;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.Objects;
@@ -45,7 +45,7 @@ import java.util.stream.Stream;
  */
 final class Declaration {
   /** The package of the contract that this SDK implements. */
-  static final String API_VERSION = "extender.policy.v1alpha1";
+  static final String API_VERSION = "extender.policy.v1beta1";
 
   final GetInfoResponse response;
   private final Map<Kind, Terms> terms = new EnumMap<>(Kind.class);
@@ -99,7 +99,7 @@ final class Declaration {
     /** The name of the method. */
     final String method;
 
-    private final io.extendergateway.policy.v1alpha1.Verb message;
+    private final io.extendergateway.policy.v1beta1.Verb message;
 
     /** What takes memory in a request. */
     @SuppressWarnings("ImmutableEnumChecker")
@@ -113,7 +113,7 @@ final class Declaration {
 
     Kind(
         String method,
-        io.extendergateway.policy.v1alpha1.Verb message,
+        io.extendergateway.policy.v1beta1.Verb message,
         Sizes.Shape shape,
         Message request,
         Message response) {

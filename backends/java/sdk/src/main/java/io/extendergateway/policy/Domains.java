@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentTopology;
-import io.extendergateway.policy.v1alpha1.DomainCount;
-import io.extendergateway.policy.v1alpha1.TopologyCounts;
+import io.extendergateway.policy.v1beta1.DomainCount;
+import io.extendergateway.policy.v1beta1.TopologyCounts;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;

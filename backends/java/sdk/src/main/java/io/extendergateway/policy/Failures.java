@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.ErrorReason;
+import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Status;
 import java.util.Locale;
 import java.util.Set;

@@ -1,16 +1,16 @@
 package io.extendergateway.policy;
 
 import com.google.protobuf.InvalidProtocolBufferException;
-import io.extendergateway.policy.v1alpha1.ErrorReason;
-import io.extendergateway.policy.v1alpha1.MapReads;
-import io.extendergateway.policy.v1alpha1.NodeFacts;
-import io.extendergateway.policy.v1alpha1.NodeReads;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.PodCountReads;
-import io.extendergateway.policy.v1alpha1.PodCounts;
-import io.extendergateway.policy.v1alpha1.SyncNodesRequest;
-import io.extendergateway.policy.v1alpha1.TableEntry;
-import io.extendergateway.policy.v1alpha1.TableView;
+import io.extendergateway.policy.v1beta1.ErrorReason;
+import io.extendergateway.policy.v1beta1.MapReads;
+import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeReads;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.PodCountReads;
+import io.extendergateway.policy.v1beta1.PodCounts;
+import io.extendergateway.policy.v1beta1.SyncNodesRequest;
+import io.extendergateway.policy.v1beta1.TableEntry;
+import io.extendergateway.policy.v1beta1.TableView;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.HashMap;

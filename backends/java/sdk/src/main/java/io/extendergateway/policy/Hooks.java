@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
-import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
+import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -46,7 +46,7 @@ final class Hooks {
     return !change.parts().isEmpty();
   }
 
-  private static io.extendergateway.policy.v1alpha1.PodChange sent(PodChange change) {
+  private static io.extendergateway.policy.v1beta1.PodChange sent(PodChange change) {
     var message = change.message;
     return message.toBuilder()
         .setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES))
@@ -54,9 +54,9 @@ final class Hooks {
   }
 
   /** The nodes that change, by what changes, in the order of their first occurrence. */
-  private static Collection<io.extendergateway.policy.v1alpha1.NodeChange.Builder> grouped(
+  private static Collection<io.extendergateway.policy.v1beta1.NodeChange.Builder> grouped(
       List<NodeChange> changes) {
-    Map<NodeChange, io.extendergateway.policy.v1alpha1.NodeChange.Builder> groups =
+    Map<NodeChange, io.extendergateway.policy.v1beta1.NodeChange.Builder> groups =
         new LinkedHashMap<>();
     int position = 0;
     for (NodeChange change : changes) {
@@ -69,7 +69,7 @@ final class Hooks {
     return groups.values();
   }
 
-  private static io.extendergateway.policy.v1alpha1.NodeChange.Builder begun(NodeChange change) {
+  private static io.extendergateway.policy.v1beta1.NodeChange.Builder begun(NodeChange change) {
     var message = change.message;
     return message.toBuilder().setReason(Utf8.cut(message.getReason(), Limits.CHANGE_REASON_BYTES));
   }

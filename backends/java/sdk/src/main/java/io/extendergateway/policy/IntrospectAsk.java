@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import java.util.Map;
 import java.util.Optional;
 

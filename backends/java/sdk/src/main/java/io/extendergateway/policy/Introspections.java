@@ -1,7 +1,7 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.IntrospectResponse;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.IntrospectResponse;
 import io.grpc.Status;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;

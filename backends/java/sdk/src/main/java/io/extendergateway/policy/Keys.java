@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.MapReads;
+import io.extendergateway.policy.v1beta1.MapReads;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;

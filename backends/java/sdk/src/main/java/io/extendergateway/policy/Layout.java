@@ -1,9 +1,9 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.TopologyKey.Topology;
-import io.extendergateway.policy.v1alpha1.NodeReads;
-import io.extendergateway.policy.v1alpha1.PodReads;
-import io.extendergateway.policy.v1alpha1.TopologyCountReads;
+import io.extendergateway.policy.v1beta1.NodeReads;
+import io.extendergateway.policy.v1beta1.PodReads;
+import io.extendergateway.policy.v1beta1.TopologyCountReads;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -16,7 +16,7 @@ final class Layout {
   final Fields node;
 
   /** As in the handshake. */
-  final io.extendergateway.policy.v1alpha1.Reads message;
+  final io.extendergateway.policy.v1beta1.Reads message;
 
   /** As in the view of a table of nodes, where nothing is not the same as no declaration. */
   final NodeReads rows;
@@ -86,8 +86,8 @@ final class Layout {
     pod = new Fields("pod", reads.pod);
     node = new Fields("node", reads.node);
     rows = nodeReads();
-    io.extendergateway.policy.v1alpha1.Reads.Builder all =
-        io.extendergateway.policy.v1alpha1.Reads.newBuilder();
+    io.extendergateway.policy.v1beta1.Reads.Builder all =
+        io.extendergateway.policy.v1beta1.Reads.newBuilder();
     PodReads pods = podReads();
     if (!pods.equals(PodReads.getDefaultInstance())) {
       all.setPod(pods);

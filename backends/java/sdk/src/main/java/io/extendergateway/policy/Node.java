@@ -1,11 +1,11 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentCount;
-import io.extendergateway.policy.v1alpha1.NodeFacts;
-import io.extendergateway.policy.v1alpha1.NodeUsage;
-import io.extendergateway.policy.v1alpha1.PodCounts;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeUsage;
+import io.extendergateway.policy.v1beta1.PodCounts;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Taint;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;

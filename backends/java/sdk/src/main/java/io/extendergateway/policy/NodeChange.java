@@ -1,9 +1,9 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.Hold;
-import io.extendergateway.policy.v1alpha1.NodeUsage;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1beta1.Hold;
+import io.extendergateway.policy.v1beta1.NodeUsage;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Taint;
 import java.util.EnumSet;
 import java.util.Objects;
 import java.util.Set;
@@ -18,16 +18,16 @@ import java.util.Set;
  */
 public final class NodeChange {
   private static final NodeChange NONE =
-      new NodeChange(io.extendergateway.policy.v1alpha1.NodeChange.getDefaultInstance());
+      new NodeChange(io.extendergateway.policy.v1beta1.NodeChange.getDefaultInstance());
 
   /** Without positions. */
-  final io.extendergateway.policy.v1alpha1.NodeChange message;
+  final io.extendergateway.policy.v1beta1.NodeChange message;
 
-  NodeChange(io.extendergateway.policy.v1alpha1.NodeChange message) {
+  NodeChange(io.extendergateway.policy.v1beta1.NodeChange message) {
     this.message = message;
   }
 
-  private static NodeChange of(io.extendergateway.policy.v1alpha1.NodeChange.Builder changed) {
+  private static NodeChange of(io.extendergateway.policy.v1beta1.NodeChange.Builder changed) {
     return new NodeChange(changed.build());
   }
 

@@ -6,19 +6,19 @@ package io.extendergateway.policy;
  */
 public enum Normalization {
   /** Unchanged: the operator's weight multiplies the raw score. */
-  NONE(io.extendergateway.policy.v1alpha1.Normalization.NORMALIZATION_NONE),
+  NONE(io.extendergateway.policy.v1beta1.Normalization.NORMALIZATION_NONE),
   /**
    * 10 · (s − least of the scale) / (largest − least of the scale). Needs {@link Scale#between}.
    */
-  RANGE(io.extendergateway.policy.v1alpha1.Normalization.NORMALIZATION_RANGE),
+  RANGE(io.extendergateway.policy.v1beta1.Normalization.NORMALIZATION_RANGE),
   /** 10 · s / the largest of the call; 0 when that is not positive. */
-  MAX(io.extendergateway.policy.v1alpha1.Normalization.NORMALIZATION_MAX),
+  MAX(io.extendergateway.policy.v1beta1.Normalization.NORMALIZATION_MAX),
   /** 10 · (s − least of the call) / (largest − least of the call); 0 when they are equal. */
-  MIN_MAX(io.extendergateway.policy.v1alpha1.Normalization.NORMALIZATION_MIN_MAX);
+  MIN_MAX(io.extendergateway.policy.v1beta1.Normalization.NORMALIZATION_MIN_MAX);
 
-  final io.extendergateway.policy.v1alpha1.Normalization message;
+  final io.extendergateway.policy.v1beta1.Normalization message;
 
-  Normalization(io.extendergateway.policy.v1alpha1.Normalization message) {
+  Normalization(io.extendergateway.policy.v1beta1.Normalization message) {
     this.message = message;
   }
 }

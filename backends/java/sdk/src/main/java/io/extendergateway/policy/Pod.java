@@ -1,14 +1,14 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentTopology;
-import io.extendergateway.policy.v1alpha1.NodeAffinity;
-import io.extendergateway.policy.v1alpha1.NonZero;
-import io.extendergateway.policy.v1alpha1.OwnerReference;
-import io.extendergateway.policy.v1alpha1.PodFacts;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Taint;
-import io.extendergateway.policy.v1alpha1.Toleration;
-import io.extendergateway.policy.v1alpha1.Volume;
+import io.extendergateway.policy.v1beta1.NodeAffinity;
+import io.extendergateway.policy.v1beta1.NonZero;
+import io.extendergateway.policy.v1beta1.OwnerReference;
+import io.extendergateway.policy.v1beta1.PodFacts;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Taint;
+import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.Volume;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,12 +21,12 @@ import java.util.stream.Stream;
  * throw {@link UndeclaredReadException}.
  */
 public final class Pod {
-  private final io.extendergateway.policy.v1alpha1.Pod message;
+  private final io.extendergateway.policy.v1beta1.Pod message;
   private final PodFacts facts;
   private final Access access;
   private final long snapshot;
 
-  Pod(io.extendergateway.policy.v1alpha1.Pod message, Access access, long snapshot) {
+  Pod(io.extendergateway.policy.v1beta1.Pod message, Access access, long snapshot) {
     this.message = message;
     this.facts = message.getFacts();
     this.access = access;

@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.NodeAffinity;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Toleration;
+import io.extendergateway.policy.v1beta1.NodeAffinity;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Toleration;
 import java.util.EnumSet;
 import java.util.Objects;
 import java.util.Set;
@@ -16,15 +16,15 @@ import java.util.Set;
  */
 public final class PodChange {
   private static final PodChange NONE =
-      new PodChange(io.extendergateway.policy.v1alpha1.PodChange.getDefaultInstance());
+      new PodChange(io.extendergateway.policy.v1beta1.PodChange.getDefaultInstance());
 
-  final io.extendergateway.policy.v1alpha1.PodChange message;
+  final io.extendergateway.policy.v1beta1.PodChange message;
 
-  PodChange(io.extendergateway.policy.v1alpha1.PodChange message) {
+  PodChange(io.extendergateway.policy.v1beta1.PodChange message) {
     this.message = message;
   }
 
-  private static PodChange of(io.extendergateway.policy.v1alpha1.PodChange.Builder changed) {
+  private static PodChange of(io.extendergateway.policy.v1beta1.PodChange.Builder changed) {
     return new PodChange(changed.build());
   }
 

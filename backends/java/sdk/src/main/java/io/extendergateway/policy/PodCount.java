@@ -2,8 +2,8 @@ package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentCount;
 import io.extendergateway.policy.Layout.SentTopology;
-import io.extendergateway.policy.v1alpha1.DomainCount;
-import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1beta1.DomainCount;
+import io.extendergateway.policy.v1beta1.Resources;
 import java.util.Optional;
 
 /**
@@ -37,7 +37,7 @@ public final class PodCount {
     this.requested = requested;
   }
 
-  static PodCount onNode(SentCount sent, io.extendergateway.policy.v1alpha1.PodCount count) {
+  static PodCount onNode(SentCount sent, io.extendergateway.policy.v1beta1.PodCount count) {
     PodsBy.Attribute attribute = new PodsBy.Attribute(count.getNamespace(), count.getValue());
     return new PodCount(
         sent, null, attribute, count.getPods(), count.getTerminating(), count.getRequested());

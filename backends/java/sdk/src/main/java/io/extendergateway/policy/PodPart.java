@@ -6,29 +6,29 @@ public enum PodPart implements Part {
    * {@link Pod#name}, {@link Pod#uid}, and the claims whose name is derived from the pod's. Not for
    * a {@linkplain Verb#pure pure} verb.
    */
-  IDENTITY(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_IDENTITY_VALUE),
+  IDENTITY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_IDENTITY_VALUE),
   /** {@link Pod#namespace}. */
-  NAMESPACE(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_NAMESPACE_VALUE),
+  NAMESPACE(io.extendergateway.policy.v1beta1.PodPart.POD_PART_NAMESPACE_VALUE),
   /** {@link Pod#owner}. */
-  OWNER(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_OWNER_VALUE),
+  OWNER(io.extendergateway.policy.v1beta1.PodPart.POD_PART_OWNER_VALUE),
   /** {@link Pod#priority}. */
-  PRIORITY(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_PRIORITY_VALUE),
+  PRIORITY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_PRIORITY_VALUE),
   /** {@link Pod#priorityClass}. */
-  PRIORITY_CLASS(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_PRIORITY_CLASS_NAME_VALUE),
+  PRIORITY_CLASS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_PRIORITY_CLASS_NAME_VALUE),
   /** {@link Pod#requests}. */
-  REQUESTS(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_REQUESTS_VALUE),
+  REQUESTS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_REQUESTS_VALUE),
   /** {@link Pod#nonzeroRequests}. */
-  NONZERO_REQUESTS(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_NONZERO_REQUESTS_VALUE),
+  NONZERO_REQUESTS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_NONZERO_REQUESTS_VALUE),
   /** {@link Pod#tolerations} and {@link Pod#tolerates}. */
-  TOLERATIONS(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_TOLERATIONS_VALUE),
+  TOLERATIONS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_TOLERATIONS_VALUE),
   /** {@link Pod#nodeSelector}. */
-  NODE_SELECTOR(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_NODE_SELECTOR_VALUE),
+  NODE_SELECTOR(io.extendergateway.policy.v1beta1.PodPart.POD_PART_NODE_SELECTOR_VALUE),
   /** {@link Pod#nodeAffinity}. */
-  NODE_AFFINITY(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_NODE_AFFINITY_VALUE),
+  NODE_AFFINITY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_NODE_AFFINITY_VALUE),
   /** {@link Pod#volumes} and, with {@link #IDENTITY}, {@link Pod#claims}. */
-  VOLUMES(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_VOLUMES_VALUE),
+  VOLUMES(io.extendergateway.policy.v1beta1.PodPart.POD_PART_VOLUMES_VALUE),
   /** {@link Pod#schedulerName}. */
-  SCHEDULER_NAME(io.extendergateway.policy.v1alpha1.PodPart.POD_PART_SCHEDULER_NAME_VALUE);
+  SCHEDULER_NAME(io.extendergateway.policy.v1beta1.PodPart.POD_PART_SCHEDULER_NAME_VALUE);
 
   private final int number;
 

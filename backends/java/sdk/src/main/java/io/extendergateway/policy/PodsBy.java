@@ -1,7 +1,7 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.PodCountBy;
-import io.extendergateway.policy.v1alpha1.PodCountReads;
+import io.extendergateway.policy.v1beta1.PodCountBy;
+import io.extendergateway.policy.v1beta1.PodCountReads;
 import java.util.Objects;
 import java.util.Optional;
 

@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
-import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1beta1.HookServiceGrpc;
+import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
+import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
 import io.grpc.Codec;
 import io.grpc.DecompressorRegistry;
 import io.grpc.InsecureServerCredentials;

@@ -2,8 +2,8 @@ package io.extendergateway.policy;
 
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Terms;
-import io.extendergateway.policy.v1alpha1.Miss;
-import io.extendergateway.policy.v1alpha1.Result;
+import io.extendergateway.policy.v1beta1.Miss;
+import io.extendergateway.policy.v1beta1.Result;
 import java.util.List;
 
 /**

@@ -4,13 +4,13 @@ import com.google.protobuf.Message;
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.ErrorReason;
-import io.extendergateway.policy.v1alpha1.Miss;
-import io.extendergateway.policy.v1alpha1.NodeRef;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.Nodes;
-import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.ErrorReason;
+import io.extendergateway.policy.v1beta1.Miss;
+import io.extendergateway.policy.v1beta1.NodeRef;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.Nodes;
+import io.extendergateway.policy.v1beta1.Purpose;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
@@ -77,7 +77,7 @@ final class Questions {
   }
 
   private static Pod podToPlace(Message request, Call call, Terms terms) {
-    var pod = part(request, POD, io.extendergateway.policy.v1alpha1.Pod.class);
+    var pod = part(request, POD, io.extendergateway.policy.v1beta1.Pod.class);
     if (pod == null) {
       throw CallException.missing("pod");
     }
@@ -125,7 +125,7 @@ final class Questions {
     }
   }
 
-  static Pod pod(io.extendergateway.policy.v1alpha1.Pod message, Call call, Terms terms) {
+  static Pod pod(io.extendergateway.policy.v1beta1.Pod message, Call call, Terms terms) {
     String mismatch = Values.mismatch(message, terms.podFields());
     if (mismatch != null) {
       throw CallException.invalid("pod.facts.%s", mismatch);

@@ -4,25 +4,25 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
-import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.BindResponse;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.Candidate;
-import io.extendergateway.policy.v1alpha1.FilterResponse;
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.GetInfoResponse;
-import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.IntrospectResponse;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.NodeRows;
-import io.extendergateway.policy.v1alpha1.Nodes;
-import io.extendergateway.policy.v1alpha1.PreemptRequest;
-import io.extendergateway.policy.v1alpha1.PreemptResponse;
-import io.extendergateway.policy.v1alpha1.Purpose;
-import io.extendergateway.policy.v1alpha1.ScoreResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
+import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.BindResponse;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.Candidate;
+import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.GetInfoResponse;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.IntrospectResponse;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.NodeRows;
+import io.extendergateway.policy.v1beta1.Nodes;
+import io.extendergateway.policy.v1beta1.PreemptRequest;
+import io.extendergateway.policy.v1beta1.PreemptResponse;
+import io.extendergateway.policy.v1beta1.Purpose;
+import io.extendergateway.policy.v1beta1.ScoreResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -66,7 +66,7 @@ public final class Rehearsal {
   public record InCluster(NodeRow row, List<Running> pods) {}
 
   /** Equal pods on a node. */
-  public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
+  public record Running(io.extendergateway.policy.v1beta1.Pod pod, int pods, int terminating) {}
 
   /** For this policy or backend. */
   public static Rehearsal of(Source source) {
@@ -90,18 +90,18 @@ public final class Rehearsal {
   }
 
   /** The answer to Filter. */
-  public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  public FilterResponse filter(io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     return (FilterResponse) ask(Kind.FILTER, pod, nodes);
   }
 
   /** The answer to Score. */
-  public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  public ScoreResponse score(io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     return (ScoreResponse) ask(Kind.SCORE, pod, nodes);
   }
 
   /** The answer to Preempt. */
   public PreemptResponse preempt(
-      io.extendergateway.policy.v1alpha1.Pod pod,
+      io.extendergateway.policy.v1beta1.Pod pod,
       List<InCluster> nodes,
       List<Candidate> candidates) {
     return (PreemptResponse)
@@ -133,32 +133,32 @@ public final class Rehearsal {
   }
 
   /** The answer to BeforeFilter. */
-  public PodChange beforeFilter(io.extendergateway.policy.v1alpha1.Pod pod) {
+  public PodChange beforeFilter(io.extendergateway.policy.v1beta1.Pod pod) {
     var response = (BeforeFilterResponse) ask(Kind.BEFORE_FILTER, pod, List.of());
     return new PodChange(response.getPod());
   }
 
   /** The answer to BeforeFilterNodes. */
   public List<NodeChange> beforeFilterNodes(
-      io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+      io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     var response = (BeforeFilterNodesResponse) ask(Kind.BEFORE_FILTER_NODES, pod, nodes);
     return changes(response.getNodesList(), nodes.size());
   }
 
   /** The answer to BeforeScore. */
-  public Changes beforeScore(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  public Changes beforeScore(io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     var response = (BeforeScoreResponse) ask(Kind.BEFORE_SCORE, pod, nodes);
     return new Changes(
         new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
   }
 
-  private Object ask(Kind verb, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  private Object ask(Kind verb, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     return answered(verb.method, () -> answer.answer(verb, asked(verb, pod, nodes), Trace.NONE));
   }
 
   /** The changes by node. */
   private static List<NodeChange> changes(
-      List<io.extendergateway.policy.v1alpha1.NodeChange> groups, int nodes) {
+      List<io.extendergateway.policy.v1beta1.NodeChange> groups, int nodes) {
     List<NodeChange> changes = new ArrayList<>(Collections.nCopies(nodes, NodeChange.none()));
     for (var group : groups) {
       NodeChange change = new NodeChange(group.toBuilder().clearPositions().build());
@@ -182,7 +182,7 @@ public final class Rehearsal {
    * nodes.
    */
   private Message asked(
-      Kind verb, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+      Kind verb, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     Optional<Terms> terms = terms(verb);
     Message.Builder request = verb.request.newBuilderForType();
     var fields = request.getDescriptorForType();
@@ -204,8 +204,8 @@ public final class Rehearsal {
         .build();
   }
 
-  private static io.extendergateway.policy.v1alpha1.Pod sent(
-      Optional<Terms> terms, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+  private static io.extendergateway.policy.v1beta1.Pod sent(
+      Optional<Terms> terms, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
     var sent =
         terms
             .filter(declared -> declared.reads != null)

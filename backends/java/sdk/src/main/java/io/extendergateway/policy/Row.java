@@ -1,9 +1,9 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.NodeFacts;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.PodCount;
-import io.extendergateway.policy.v1alpha1.PodCounts;
+import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.PodCount;
+import io.extendergateway.policy.v1beta1.PodCounts;
 import java.util.List;
 import java.util.function.ToIntFunction;
 

@@ -12,13 +12,13 @@ import io.extendergateway.policy.Layout.SentTopology;
 import io.extendergateway.policy.PodsBy.Attribute;
 import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Rehearsal.Running;
-import io.extendergateway.policy.v1alpha1.DomainCount;
-import io.extendergateway.policy.v1alpha1.NodeFacts;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.PodCount;
-import io.extendergateway.policy.v1alpha1.PodCounts;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.TopologyCounts;
+import io.extendergateway.policy.v1beta1.DomainCount;
+import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.PodCount;
+import io.extendergateway.policy.v1beta1.PodCounts;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.TopologyCounts;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -76,13 +76,13 @@ final class Sent {
   }
 
   /** The pod, with the declared parts alone, to be placed on one of these nodes. */
-  static io.extendergateway.policy.v1alpha1.Pod pod(
-      Fields fields, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> cluster) {
-    io.extendergateway.policy.v1alpha1.Pod.Builder sent = pod.toBuilder().clearTopologyCounts();
+  static io.extendergateway.policy.v1beta1.Pod pod(
+      Fields fields, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> cluster) {
+    io.extendergateway.policy.v1beta1.Pod.Builder sent = pod.toBuilder().clearTopologyCounts();
     if (!fields.has(PodPart.IDENTITY)) {
       sent.clearIdentity();
     }
-    EnumDescriptor parts = io.extendergateway.policy.v1alpha1.PodPart.getDescriptor();
+    EnumDescriptor parts = io.extendergateway.policy.v1beta1.PodPart.getDescriptor();
     sent.setFacts(keep(pod.getFacts().toBuilder(), fields, parts));
     for (SentTopology topology : fields.topologies) {
       sent.addTopologyCounts(topology(topology, pod, cluster));
@@ -113,14 +113,14 @@ final class Sent {
       sent.addPodCounts(counts(count, node));
     }
     if (sent.hasFacts()) {
-      EnumDescriptor parts = io.extendergateway.policy.v1alpha1.NodePart.getDescriptor();
+      EnumDescriptor parts = io.extendergateway.policy.v1beta1.NodePart.getDescriptor();
       sent.setFacts(keep(node.row().getFacts().toBuilder(), fields, parts));
     }
     return sent.build();
   }
 
   private static Optional<Attribute> attribute(
-      PodsBy by, io.extendergateway.policy.v1alpha1.Pod pod) {
+      PodsBy by, io.extendergateway.policy.v1beta1.Pod pod) {
     return by.of(new Pod(pod, Access.EVERYTHING, 0));
   }
 
@@ -177,7 +177,7 @@ final class Sent {
 
   /** The counts of the pods in the cluster that are like this one, as the gateway counts them. */
   private static TopologyCounts topology(
-      SentTopology sent, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> cluster) {
+      SentTopology sent, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> cluster) {
     PodsBy by = sent.topology().by();
     Optional<Attribute> wanted = attribute(by, pod);
     if (wanted.isEmpty()) {

@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.IntrospectionPath;
+import io.extendergateway.policy.v1beta1.IntrospectionPath;
 import java.util.List;
 import java.util.Objects;
 import java.util.stream.Stream;

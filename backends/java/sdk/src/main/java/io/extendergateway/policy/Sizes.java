@@ -2,7 +2,7 @@ package io.extendergateway.policy;
 
 import com.google.protobuf.CodedInputStream;
 import com.google.protobuf.WireFormat;
-import io.extendergateway.policy.v1alpha1.ErrorReason;
+import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Status;
 import java.io.IOException;
 import java.util.List;

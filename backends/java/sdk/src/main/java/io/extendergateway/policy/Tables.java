@@ -1,7 +1,7 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.ErrorReason;
-import io.extendergateway.policy.v1alpha1.NodeReads;
+import io.extendergateway.policy.v1beta1.ErrorReason;
+import io.extendergateway.policy.v1beta1.NodeReads;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.HashMap;

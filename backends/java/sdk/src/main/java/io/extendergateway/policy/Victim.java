@@ -4,11 +4,11 @@ import java.util.Optional;
 
 /** A pod that would be evicted. */
 public final class Victim {
-  private final io.extendergateway.policy.v1alpha1.Victim message;
+  private final io.extendergateway.policy.v1beta1.Victim message;
   private final Access access;
   private final long snapshot;
 
-  Victim(io.extendergateway.policy.v1alpha1.Victim message, Access access, long snapshot) {
+  Victim(io.extendergateway.policy.v1beta1.Victim message, Access access, long snapshot) {
     this.message = message;
     this.access = access;
     this.snapshot = snapshot;

@@ -1,6 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1alpha1.NodeView;
+import io.extendergateway.policy.v1beta1.NodeView;
 
 /** A policy's view of each node. Each view adds to the one before. */
 public enum View {

@@ -2,19 +2,19 @@ package io.extendergateway.policy;
 
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
-import io.extendergateway.policy.v1alpha1.NodeRef;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.NodeRows;
-import io.extendergateway.policy.v1alpha1.Nodes;
-import io.extendergateway.policy.v1alpha1.PodCounts;
-import io.extendergateway.policy.v1alpha1.PodFacts;
-import io.extendergateway.policy.v1alpha1.Purpose;
-import io.extendergateway.policy.v1alpha1.SyncNodesRequest;
-import io.extendergateway.policy.v1alpha1.TableEntry;
-import io.extendergateway.policy.v1alpha1.TableView;
-import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.FilterRequest;
+import io.extendergateway.policy.v1beta1.NodeRef;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.NodeRows;
+import io.extendergateway.policy.v1beta1.Nodes;
+import io.extendergateway.policy.v1beta1.PodCounts;
+import io.extendergateway.policy.v1beta1.PodFacts;
+import io.extendergateway.policy.v1beta1.Purpose;
+import io.extendergateway.policy.v1beta1.SyncNodesRequest;
+import io.extendergateway.policy.v1beta1.TableEntry;
+import io.extendergateway.policy.v1beta1.TableView;
+import io.extendergateway.policy.v1beta1.Taint;
 
 /**
  * Answers some calls before a program says that it is ready: the first ones load some hundred
@@ -97,7 +97,7 @@ final class WarmUp {
         .setCall(
             Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE).setReads(layout.message.getId()))
         .setPod(
-            io.extendergateway.policy.v1alpha1.Pod.newBuilder()
+            io.extendergateway.policy.v1beta1.Pod.newBuilder()
                 .setFacts(PodFacts.newBuilder().setNamespace("warm-up")))
         .setNodes(byTable ? nodes.setTable(ref) : nodes.setRows(rows))
         .setWantScores(true)

@@ -6,7 +6,7 @@
  * io.extendergateway.policy.Info}, and serve it with {@link
  * io.extendergateway.policy.PolicyServer}. Test it with {@link
  * io.extendergateway.policy.testing.Testing}. Amounts ({@link
- * io.extendergateway.policy.v1alpha1.Resources}) are {@code long}s in the units of the contract:
+ * io.extendergateway.policy.v1beta1.Resources}) are {@code long}s in the units of the contract:
  * thousandths of a CPU, bytes, whole pods and devices.
  */
 package io.extendergateway.policy;

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.grpc.Status;
 import java.util.List;
 import java.util.Map;

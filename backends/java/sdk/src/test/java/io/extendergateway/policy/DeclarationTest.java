@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.v1alpha1.NodeView;
+import io.extendergateway.policy.v1beta1.NodeView;
 import java.io.IOException;
 import java.net.URL;
 import java.nio.file.Files;

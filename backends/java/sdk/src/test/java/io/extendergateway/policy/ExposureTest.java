@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.ServerCall;

@@ -4,23 +4,23 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
-import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
-import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
-import io.extendergateway.policy.v1alpha1.GetInfoResponse;
-import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
-import io.extendergateway.policy.v1alpha1.NodeAffinity;
-import io.extendergateway.policy.v1alpha1.NodeUsage;
-import io.extendergateway.policy.v1alpha1.NodeView;
-import io.extendergateway.policy.v1alpha1.NonZero;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Scope;
-import io.extendergateway.policy.v1alpha1.Taint;
-import io.extendergateway.policy.v1alpha1.Toleration;
-import io.extendergateway.policy.v1alpha1.VerbInfo;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
+import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
+import io.extendergateway.policy.v1beta1.BeforeScoreRequest;
+import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.GetInfoResponse;
+import io.extendergateway.policy.v1beta1.HookServiceGrpc;
+import io.extendergateway.policy.v1beta1.NodeAffinity;
+import io.extendergateway.policy.v1beta1.NodeUsage;
+import io.extendergateway.policy.v1beta1.NodeView;
+import io.extendergateway.policy.v1beta1.NonZero;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Scope;
+import io.extendergateway.policy.v1beta1.Taint;
+import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.VerbInfo;
 import io.grpc.Status;
 import java.util.Collections;
 import java.util.List;
@@ -192,7 +192,7 @@ class HookTest {
         new Declaration(Info.of("p", "1").beforeFilter(Hook.changing(ChangedPart.POD_LABELS)))
             .response;
     assertEquals(
-        List.of("extender.policy.v1alpha1.HookService"), List.copyOf(info.getServicesList()));
+        List.of("extender.policy.v1beta1.HookService"), List.copyOf(info.getServicesList()));
   }
 
   @Test
@@ -208,7 +208,7 @@ class HookTest {
     Toleration toleration = Toleration.newBuilder().setOperator("Exists").build();
     NodeAffinity affinity =
         NodeAffinity.newBuilder()
-            .setRequired(io.extendergateway.policy.v1alpha1.NodeSelector.getDefaultInstance())
+            .setRequired(io.extendergateway.policy.v1beta1.NodeSelector.getDefaultInstance())
             .build();
     policy.pod =
         PodChange.none()
@@ -224,7 +224,7 @@ class HookTest {
             .addRequests(milliCpu(200))
             .reason("ä".repeat(101));
     var expected =
-        io.extendergateway.policy.v1alpha1.PodChange.newBuilder()
+        io.extendergateway.policy.v1beta1.PodChange.newBuilder()
             .putSetLabels("a", "1")
             .addRemoveLabels("b")
             .putSetNodeSelector("c", "2")
@@ -274,7 +274,7 @@ class HookTest {
     assertEquals(5, response.getResult().getEvaluated());
     assertEquals("r1", response.getResult().getRevision());
     var full =
-        io.extendergateway.policy.v1alpha1.NodeChange.newBuilder()
+        io.extendergateway.policy.v1beta1.NodeChange.newBuilder()
             .addAllPositions(List.of(1, 3))
             .setAddAllocatable(milliCpu(-1))
             .setReason("ä".repeat(100));
@@ -282,7 +282,7 @@ class HookTest {
         .setRequested(milliCpu(-200).toBuilder().putOthers("example.com/gpu", 2))
         .setNonzero(NonZero.newBuilder().setMemory(10));
     var added =
-        io.extendergateway.policy.v1alpha1.NodeChange.newBuilder()
+        io.extendergateway.policy.v1beta1.NodeChange.newBuilder()
             .addPositions(2)
             .putSetLabels("a", "1")
             .addRemoveLabels("b")

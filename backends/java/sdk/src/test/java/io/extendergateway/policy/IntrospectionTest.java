@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.testing.Testing;
-import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
-import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
+import io.extendergateway.policy.v1beta1.Resources;
 import io.grpc.Status;
 import java.io.IOException;
 import java.time.Duration;

@@ -2,16 +2,16 @@ package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import io.extendergateway.policy.v1alpha1.Call;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
-import io.extendergateway.policy.v1alpha1.FilterResponse;
-import io.extendergateway.policy.v1alpha1.NodeFacts;
-import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.NodeRows;
-import io.extendergateway.policy.v1alpha1.Nodes;
-import io.extendergateway.policy.v1alpha1.PodFacts;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
-import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.FilterRequest;
+import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.NodeRows;
+import io.extendergateway.policy.v1beta1.Nodes;
+import io.extendergateway.policy.v1beta1.PodFacts;
+import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1beta1.Purpose;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
@@ -58,8 +58,8 @@ final class Served implements AutoCloseable {
         .setBackend("b");
   }
 
-  static io.extendergateway.policy.v1alpha1.Pod pod() {
-    return io.extendergateway.policy.v1alpha1.Pod.newBuilder()
+  static io.extendergateway.policy.v1beta1.Pod pod() {
+    return io.extendergateway.policy.v1beta1.Pod.newBuilder()
         .setFacts(PodFacts.newBuilder().setNamespace("shop"))
         .build();
   }

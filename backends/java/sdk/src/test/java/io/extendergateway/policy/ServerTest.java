@@ -5,11 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
-import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BindOutcome;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
+import io.extendergateway.policy.v1beta1.BindOutcome;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.HookServiceGrpc;
+import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
 import io.grpc.ClientInterceptor;
 import io.grpc.Metadata;
 import io.grpc.Status;
@@ -191,7 +191,7 @@ class ServerTest {
         ids.add(Testing.readsId(backend));
       }
       for (int version = 0; version < 19; version++) {
-        var facts = io.extendergateway.policy.v1alpha1.NodeFacts.newBuilder().addLabelValues("v");
+        var facts = io.extendergateway.policy.v1beta1.NodeFacts.newBuilder().addLabelValues("v");
         var row = Served.row("").toBuilder().setFacts(facts).build();
         var request =
             Served.about("a")
@@ -210,7 +210,7 @@ class ServerTest {
           "k18",
           served
               .client
-              .getInfo(io.extendergateway.policy.v1alpha1.GetInfoRequest.getDefaultInstance())
+              .getInfo(io.extendergateway.policy.v1beta1.GetInfoRequest.getDefaultInstance())
               .getVersion());
     }
   }
@@ -261,7 +261,7 @@ class ServerTest {
         String spans = exported.poll(20, TimeUnit.SECONDS);
         for (String text :
             List.of(
-                "extender.policy.v1alpha1.PolicyService/Bind",
+                "extender.policy.v1beta1.PolicyService/Bind",
                 "rpc.system.name",
                 "rpc.response.status_code",
                 "extender.policy.revision",
@@ -280,7 +280,7 @@ class ServerTest {
                     .build());
       }
       String spans = exported.poll(20, TimeUnit.SECONDS);
-      String name = "extender.policy.v1alpha1.HookService/BeforeFilter";
+      String name = "extender.policy.v1beta1.HookService/BeforeFilter";
       // The name of the span, and the attribute rpc.method.
       assertTrue(spans.indexOf(name) != spans.lastIndexOf(name), spans);
       assertTrue(spans.contains("extender.nodes.evaluated"), spans);

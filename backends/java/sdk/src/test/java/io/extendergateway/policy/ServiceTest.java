@@ -6,15 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.v1alpha1.BindOutcome;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.Candidate;
-import io.extendergateway.policy.v1alpha1.FilterRequest;
-import io.extendergateway.policy.v1alpha1.FilterResponse;
-import io.extendergateway.policy.v1alpha1.PreemptRequest;
-import io.extendergateway.policy.v1alpha1.Purpose;
-import io.extendergateway.policy.v1alpha1.ScoreRequest;
-import io.extendergateway.policy.v1alpha1.Victim;
+import io.extendergateway.policy.v1beta1.BindOutcome;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.Candidate;
+import io.extendergateway.policy.v1beta1.FilterRequest;
+import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.PreemptRequest;
+import io.extendergateway.policy.v1beta1.Purpose;
+import io.extendergateway.policy.v1beta1.ScoreRequest;
+import io.extendergateway.policy.v1beta1.Victim;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.util.List;
@@ -370,7 +370,7 @@ class ServiceTest {
           }
         };
     try (Served only = Served.of(async)) {
-      var stub = io.extendergateway.policy.v1alpha1.PolicyServiceGrpc.newFutureStub(only.channel);
+      var stub = io.extendergateway.policy.v1beta1.PolicyServiceGrpc.newFutureStub(only.channel);
       var binds =
           java.util.stream.Stream.generate(() -> stub.bind(bind("web"))).limit(100).toList();
       assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());

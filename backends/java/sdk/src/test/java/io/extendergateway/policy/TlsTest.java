@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1beta1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
 import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;

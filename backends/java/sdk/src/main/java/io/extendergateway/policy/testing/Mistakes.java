@@ -2,8 +2,8 @@ package io.extendergateway.policy.testing;
 
 import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.Source;
-import io.extendergateway.policy.v1alpha1.Verb;
-import io.extendergateway.policy.v1alpha1.VerbInfo;
+import io.extendergateway.policy.v1beta1.Verb;
+import io.extendergateway.policy.v1beta1.VerbInfo;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;

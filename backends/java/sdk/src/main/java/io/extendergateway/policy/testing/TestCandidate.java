@@ -1,7 +1,7 @@
 package io.extendergateway.policy.testing;
 
-import io.extendergateway.policy.v1alpha1.Candidate;
-import io.extendergateway.policy.v1alpha1.Victim;
+import io.extendergateway.policy.v1beta1.Candidate;
+import io.extendergateway.policy.v1beta1.Victim;
 import java.util.List;
 
 /** A node on which pods would be evicted. Each method changes it and returns it. */

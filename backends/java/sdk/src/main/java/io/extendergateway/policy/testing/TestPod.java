@@ -1,15 +1,15 @@
 package io.extendergateway.policy.testing;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.v1alpha1.NodeAffinity;
-import io.extendergateway.policy.v1alpha1.NonZero;
-import io.extendergateway.policy.v1alpha1.OwnerReference;
-import io.extendergateway.policy.v1alpha1.Pod;
-import io.extendergateway.policy.v1alpha1.PodFacts;
-import io.extendergateway.policy.v1alpha1.PodIdentity;
-import io.extendergateway.policy.v1alpha1.Resources;
-import io.extendergateway.policy.v1alpha1.Toleration;
-import io.extendergateway.policy.v1alpha1.Volume;
+import io.extendergateway.policy.v1beta1.NodeAffinity;
+import io.extendergateway.policy.v1beta1.NonZero;
+import io.extendergateway.policy.v1beta1.OwnerReference;
+import io.extendergateway.policy.v1beta1.Pod;
+import io.extendergateway.policy.v1beta1.PodFacts;
+import io.extendergateway.policy.v1beta1.PodIdentity;
+import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.Volume;
 import java.nio.charset.StandardCharsets;
 import java.util.function.Consumer;
 

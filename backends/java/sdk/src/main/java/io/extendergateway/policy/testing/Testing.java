@@ -1,10 +1,10 @@
 package io.extendergateway.policy.testing;
 
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER;
-import static io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_SCORE;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_FILTER;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_SCORE;
 
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
@@ -15,12 +15,12 @@ import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal;
 import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Source;
-import io.extendergateway.policy.v1alpha1.BindRequest;
-import io.extendergateway.policy.v1alpha1.BindResponse;
-import io.extendergateway.policy.v1alpha1.GetInfoResponse;
-import io.extendergateway.policy.v1alpha1.IntrospectRequest;
-import io.extendergateway.policy.v1alpha1.KeptCandidate;
-import io.extendergateway.policy.v1alpha1.Rejection;
+import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.BindResponse;
+import io.extendergateway.policy.v1beta1.GetInfoResponse;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.KeptCandidate;
+import io.extendergateway.policy.v1beta1.Rejection;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

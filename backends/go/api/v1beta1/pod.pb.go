@@ -4,9 +4,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/pod.proto
+// source: extender/policy/v1beta1/pod.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -43,7 +43,7 @@ type Pod struct {
 
 func (x *Pod) Reset() {
 	*x = Pod{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -55,7 +55,7 @@ func (x *Pod) String() string {
 func (*Pod) ProtoMessage() {}
 
 func (x *Pod) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -68,7 +68,7 @@ func (x *Pod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pod.ProtoReflect.Descriptor instead.
 func (*Pod) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Pod) GetIdentity() *PodIdentity {
@@ -115,7 +115,7 @@ type TopologyCounts struct {
 
 func (x *TopologyCounts) Reset() {
 	*x = TopologyCounts{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -127,7 +127,7 @@ func (x *TopologyCounts) String() string {
 func (*TopologyCounts) ProtoMessage() {}
 
 func (x *TopologyCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -140,7 +140,7 @@ func (x *TopologyCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyCounts.ProtoReflect.Descriptor instead.
 func (*TopologyCounts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *TopologyCounts) GetDomains() []*DomainCount {
@@ -176,7 +176,7 @@ type DomainCount struct {
 
 func (x *DomainCount) Reset() {
 	*x = DomainCount{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -188,7 +188,7 @@ func (x *DomainCount) String() string {
 func (*DomainCount) ProtoMessage() {}
 
 func (x *DomainCount) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -201,7 +201,7 @@ func (x *DomainCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainCount.ProtoReflect.Descriptor instead.
 func (*DomainCount) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DomainCount) GetValue() string {
@@ -248,7 +248,7 @@ type PodIdentity struct {
 
 func (x *PodIdentity) Reset() {
 	*x = PodIdentity{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +260,7 @@ func (x *PodIdentity) String() string {
 func (*PodIdentity) ProtoMessage() {}
 
 func (x *PodIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +273,7 @@ func (x *PodIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodIdentity.ProtoReflect.Descriptor instead.
 func (*PodIdentity) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PodIdentity) GetName() string {
@@ -347,7 +347,7 @@ type PodFacts struct {
 
 func (x *PodFacts) Reset() {
 	*x = PodFacts{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +359,7 @@ func (x *PodFacts) String() string {
 func (*PodFacts) ProtoMessage() {}
 
 func (x *PodFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +372,7 @@ func (x *PodFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodFacts.ProtoReflect.Descriptor instead.
 func (*PodFacts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PodFacts) GetNamespace() string {
@@ -508,7 +508,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +520,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +533,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeAffinity) GetRequired() *NodeSelector {
@@ -561,7 +561,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +573,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +586,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeSelector) GetTerms() []*NodeSelectorTerm {
@@ -609,7 +609,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +621,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +634,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -666,7 +666,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +678,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +691,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -728,7 +728,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +740,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +753,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -787,7 +787,7 @@ type OwnerReference struct {
 
 func (x *OwnerReference) Reset() {
 	*x = OwnerReference{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +799,7 @@ func (x *OwnerReference) String() string {
 func (*OwnerReference) ProtoMessage() {}
 
 func (x *OwnerReference) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +812,7 @@ func (x *OwnerReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerReference.ProtoReflect.Descriptor instead.
 func (*OwnerReference) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OwnerReference) GetApiVersion() string {
@@ -862,7 +862,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +874,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +887,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{11}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Toleration) GetKey() string {
@@ -939,7 +939,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +951,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +964,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{12}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Volume) GetName() string {
@@ -981,43 +981,43 @@ func (x *Volume) GetClaim() string {
 	return ""
 }
 
-var File_extender_policy_v1alpha1_pod_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_pod_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_pod_proto_rawDesc = "" +
 	"\n" +
-	"\"extender/policy/v1alpha1/pod.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"\xf0\x01\n" +
-	"\x03Pod\x12A\n" +
-	"\bidentity\x18\x01 \x01(\v2%.extender.policy.v1alpha1.PodIdentityR\bidentity\x128\n" +
-	"\x05facts\x18\x02 \x01(\v2\".extender.policy.v1alpha1.PodFactsR\x05facts\x12\x19\n" +
-	"\braw_json\x18\x03 \x01(\fR\arawJson\x12Q\n" +
-	"\x0ftopology_counts\x18\x04 \x03(\v2(.extender.policy.v1alpha1.TopologyCountsR\x0etopologyCounts\"t\n" +
-	"\x0eTopologyCounts\x12?\n" +
-	"\adomains\x18\x01 \x03(\v2%.extender.policy.v1alpha1.DomainCountR\adomains\x12!\n" +
-	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\x9c\x01\n" +
+	"!extender/policy/v1beta1/pod.proto\x12\x17extender.policy.v1beta1\x1a'extender/policy/v1beta1/resources.proto\"\xed\x01\n" +
+	"\x03Pod\x12@\n" +
+	"\bidentity\x18\x01 \x01(\v2$.extender.policy.v1beta1.PodIdentityR\bidentity\x127\n" +
+	"\x05facts\x18\x02 \x01(\v2!.extender.policy.v1beta1.PodFactsR\x05facts\x12\x19\n" +
+	"\braw_json\x18\x03 \x01(\fR\arawJson\x12P\n" +
+	"\x0ftopology_counts\x18\x04 \x03(\v2'.extender.policy.v1beta1.TopologyCountsR\x0etopologyCounts\"s\n" +
+	"\x0eTopologyCounts\x12>\n" +
+	"\adomains\x18\x01 \x03(\v2$.extender.policy.v1beta1.DomainCountR\adomains\x12!\n" +
+	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\x9b\x01\n" +
 	"\vDomainCount\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\rR\x04pods\x12 \n" +
-	"\vterminating\x18\x03 \x01(\rR\vterminating\x12A\n" +
-	"\trequested\x18\x04 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\"K\n" +
+	"\vterminating\x18\x03 \x01(\rR\vterminating\x12@\n" +
+	"\trequested\x18\x04 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\"K\n" +
 	"\vPodIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06claims\x18\x03 \x03(\tR\x06claims\"\x95\t\n" +
+	"\x06claims\x18\x03 \x03(\tR\x06claims\"\x8c\t\n" +
 	"\bPodFacts\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12F\n" +
-	"\x06labels\x18\x02 \x03(\v2..extender.policy.v1alpha1.PodFacts.LabelsEntryR\x06labels\x12U\n" +
-	"\vannotations\x18\x03 \x03(\v23.extender.policy.v1alpha1.PodFacts.AnnotationsEntryR\vannotations\x12>\n" +
-	"\x05owner\x18\x04 \x01(\v2(.extender.policy.v1alpha1.OwnerReferenceR\x05owner\x12\x1a\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12E\n" +
+	"\x06labels\x18\x02 \x03(\v2-.extender.policy.v1beta1.PodFacts.LabelsEntryR\x06labels\x12T\n" +
+	"\vannotations\x18\x03 \x03(\v22.extender.policy.v1beta1.PodFacts.AnnotationsEntryR\vannotations\x12=\n" +
+	"\x05owner\x18\x04 \x01(\v2'.extender.policy.v1beta1.OwnerReferenceR\x05owner\x12\x1a\n" +
 	"\bpriority\x18\x05 \x01(\x05R\bpriority\x12.\n" +
-	"\x13priority_class_name\x18\x06 \x01(\tR\x11priorityClassName\x12?\n" +
-	"\brequests\x18\a \x01(\v2#.extender.policy.v1alpha1.ResourcesR\brequests\x12F\n" +
-	"\vtolerations\x18\b \x03(\v2$.extender.policy.v1alpha1.TolerationR\vtolerations\x12Y\n" +
-	"\rnode_selector\x18\t \x03(\v24.extender.policy.v1alpha1.PodFacts.NodeSelectorEntryR\fnodeSelector\x12:\n" +
+	"\x13priority_class_name\x18\x06 \x01(\tR\x11priorityClassName\x12>\n" +
+	"\brequests\x18\a \x01(\v2\".extender.policy.v1beta1.ResourcesR\brequests\x12E\n" +
+	"\vtolerations\x18\b \x03(\v2#.extender.policy.v1beta1.TolerationR\vtolerations\x12X\n" +
+	"\rnode_selector\x18\t \x03(\v23.extender.policy.v1beta1.PodFacts.NodeSelectorEntryR\fnodeSelector\x129\n" +
 	"\avolumes\x18\n" +
-	" \x03(\v2 .extender.policy.v1alpha1.VolumeR\avolumes\x12%\n" +
-	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x12K\n" +
-	"\rnode_affinity\x18\f \x01(\v2&.extender.policy.v1alpha1.NodeAffinityR\fnodeAffinity\x12L\n" +
-	"\x10nonzero_requests\x18\r \x01(\v2!.extender.policy.v1alpha1.NonZeroR\x0fnonzeroRequests\x12!\n" +
+	" \x03(\v2\x1f.extender.policy.v1beta1.VolumeR\avolumes\x12%\n" +
+	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x12J\n" +
+	"\rnode_affinity\x18\f \x01(\v2%.extender.policy.v1beta1.NodeAffinityR\fnodeAffinity\x12K\n" +
+	"\x10nonzero_requests\x18\r \x01(\v2 .extender.policy.v1beta1.NonZeroR\x0fnonzeroRequests\x12!\n" +
 	"\flabel_values\x18\x0e \x03(\tR\vlabelValues\x12+\n" +
 	"\x11annotation_values\x18\x0f \x03(\tR\x10annotationValues\x12#\n" +
 	"\rabsent_labels\x18\x10 \x03(\rR\fabsentLabels\x12-\n" +
@@ -1030,23 +1030,23 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
-	"\fNodeAffinity\x12B\n" +
-	"\brequired\x18\x01 \x01(\v2&.extender.policy.v1alpha1.NodeSelectorR\brequired\x12O\n" +
-	"\tpreferred\x18\x02 \x03(\v21.extender.policy.v1alpha1.PreferredSchedulingTermR\tpreferred\"P\n" +
-	"\fNodeSelector\x12@\n" +
-	"\x05terms\x18\x01 \x03(\v2*.extender.policy.v1alpha1.NodeSelectorTermR\x05terms\"\xc8\x01\n" +
-	"\x10NodeSelectorTerm\x12^\n" +
-	"\x11match_expressions\x18\x01 \x03(\v21.extender.policy.v1alpha1.NodeSelectorRequirementR\x10matchExpressions\x12T\n" +
-	"\fmatch_fields\x18\x02 \x03(\v21.extender.policy.v1alpha1.NodeSelectorRequirementR\vmatchFields\"_\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
+	"\fNodeAffinity\x12A\n" +
+	"\brequired\x18\x01 \x01(\v2%.extender.policy.v1beta1.NodeSelectorR\brequired\x12N\n" +
+	"\tpreferred\x18\x02 \x03(\v20.extender.policy.v1beta1.PreferredSchedulingTermR\tpreferred\"O\n" +
+	"\fNodeSelector\x12?\n" +
+	"\x05terms\x18\x01 \x03(\v2).extender.policy.v1beta1.NodeSelectorTermR\x05terms\"\xc6\x01\n" +
+	"\x10NodeSelectorTerm\x12]\n" +
+	"\x11match_expressions\x18\x01 \x03(\v20.extender.policy.v1beta1.NodeSelectorRequirementR\x10matchExpressions\x12S\n" +
+	"\fmatch_fields\x18\x02 \x03(\v20.extender.policy.v1beta1.NodeSelectorRequirementR\vmatchFields\"_\n" +
 	"\x17NodeSelectorRequirement\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
 	"\boperator\x18\x02 \x01(\tR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"}\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"|\n" +
 	"\x17PreferredSchedulingTerm\x12\x16\n" +
-	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12J\n" +
+	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12I\n" +
 	"\n" +
-	"preference\x18\x02 \x01(\v2*.extender.policy.v1alpha1.NodeSelectorTermR\n" +
+	"preference\x18\x02 \x01(\v2).extender.policy.v1beta1.NodeSelectorTermR\n" +
 	"preference\"k\n" +
 	"\x0eOwnerReference\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
@@ -1064,63 +1064,63 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\x13_toleration_seconds\"2\n" +
 	"\x06Volume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05claim\x18\x02 \x01(\tR\x05claimBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x05claim\x18\x02 \x01(\tR\x05claimBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_pod_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_pod_proto_rawDescData []byte
+	file_extender_policy_v1beta1_pod_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_pod_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_pod_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_pod_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_pod_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_pod_proto_rawDesc), len(file_extender_policy_v1alpha1_pod_proto_rawDesc)))
+func file_extender_policy_v1beta1_pod_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_pod_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_pod_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_pod_proto_rawDesc), len(file_extender_policy_v1beta1_pod_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_pod_proto_rawDescData
+	return file_extender_policy_v1beta1_pod_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
-var file_extender_policy_v1alpha1_pod_proto_goTypes = []any{
-	(*Pod)(nil),                     // 0: extender.policy.v1alpha1.Pod
-	(*TopologyCounts)(nil),          // 1: extender.policy.v1alpha1.TopologyCounts
-	(*DomainCount)(nil),             // 2: extender.policy.v1alpha1.DomainCount
-	(*PodIdentity)(nil),             // 3: extender.policy.v1alpha1.PodIdentity
-	(*PodFacts)(nil),                // 4: extender.policy.v1alpha1.PodFacts
-	(*NodeAffinity)(nil),            // 5: extender.policy.v1alpha1.NodeAffinity
-	(*NodeSelector)(nil),            // 6: extender.policy.v1alpha1.NodeSelector
-	(*NodeSelectorTerm)(nil),        // 7: extender.policy.v1alpha1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil), // 8: extender.policy.v1alpha1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil), // 9: extender.policy.v1alpha1.PreferredSchedulingTerm
-	(*OwnerReference)(nil),          // 10: extender.policy.v1alpha1.OwnerReference
-	(*Toleration)(nil),              // 11: extender.policy.v1alpha1.Toleration
-	(*Volume)(nil),                  // 12: extender.policy.v1alpha1.Volume
-	nil,                             // 13: extender.policy.v1alpha1.PodFacts.LabelsEntry
-	nil,                             // 14: extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	nil,                             // 15: extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	(*Resources)(nil),               // 16: extender.policy.v1alpha1.Resources
-	(*NonZero)(nil),                 // 17: extender.policy.v1alpha1.NonZero
+var file_extender_policy_v1beta1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_extender_policy_v1beta1_pod_proto_goTypes = []any{
+	(*Pod)(nil),                     // 0: extender.policy.v1beta1.Pod
+	(*TopologyCounts)(nil),          // 1: extender.policy.v1beta1.TopologyCounts
+	(*DomainCount)(nil),             // 2: extender.policy.v1beta1.DomainCount
+	(*PodIdentity)(nil),             // 3: extender.policy.v1beta1.PodIdentity
+	(*PodFacts)(nil),                // 4: extender.policy.v1beta1.PodFacts
+	(*NodeAffinity)(nil),            // 5: extender.policy.v1beta1.NodeAffinity
+	(*NodeSelector)(nil),            // 6: extender.policy.v1beta1.NodeSelector
+	(*NodeSelectorTerm)(nil),        // 7: extender.policy.v1beta1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil), // 8: extender.policy.v1beta1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil), // 9: extender.policy.v1beta1.PreferredSchedulingTerm
+	(*OwnerReference)(nil),          // 10: extender.policy.v1beta1.OwnerReference
+	(*Toleration)(nil),              // 11: extender.policy.v1beta1.Toleration
+	(*Volume)(nil),                  // 12: extender.policy.v1beta1.Volume
+	nil,                             // 13: extender.policy.v1beta1.PodFacts.LabelsEntry
+	nil,                             // 14: extender.policy.v1beta1.PodFacts.AnnotationsEntry
+	nil,                             // 15: extender.policy.v1beta1.PodFacts.NodeSelectorEntry
+	(*Resources)(nil),               // 16: extender.policy.v1beta1.Resources
+	(*NonZero)(nil),                 // 17: extender.policy.v1beta1.NonZero
 }
-var file_extender_policy_v1alpha1_pod_proto_depIdxs = []int32{
-	3,  // 0: extender.policy.v1alpha1.Pod.identity:type_name -> extender.policy.v1alpha1.PodIdentity
-	4,  // 1: extender.policy.v1alpha1.Pod.facts:type_name -> extender.policy.v1alpha1.PodFacts
-	1,  // 2: extender.policy.v1alpha1.Pod.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCounts
-	2,  // 3: extender.policy.v1alpha1.TopologyCounts.domains:type_name -> extender.policy.v1alpha1.DomainCount
-	16, // 4: extender.policy.v1alpha1.DomainCount.requested:type_name -> extender.policy.v1alpha1.Resources
-	13, // 5: extender.policy.v1alpha1.PodFacts.labels:type_name -> extender.policy.v1alpha1.PodFacts.LabelsEntry
-	14, // 6: extender.policy.v1alpha1.PodFacts.annotations:type_name -> extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	10, // 7: extender.policy.v1alpha1.PodFacts.owner:type_name -> extender.policy.v1alpha1.OwnerReference
-	16, // 8: extender.policy.v1alpha1.PodFacts.requests:type_name -> extender.policy.v1alpha1.Resources
-	11, // 9: extender.policy.v1alpha1.PodFacts.tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	15, // 10: extender.policy.v1alpha1.PodFacts.node_selector:type_name -> extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	12, // 11: extender.policy.v1alpha1.PodFacts.volumes:type_name -> extender.policy.v1alpha1.Volume
-	5,  // 12: extender.policy.v1alpha1.PodFacts.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
-	17, // 13: extender.policy.v1alpha1.PodFacts.nonzero_requests:type_name -> extender.policy.v1alpha1.NonZero
-	6,  // 14: extender.policy.v1alpha1.NodeAffinity.required:type_name -> extender.policy.v1alpha1.NodeSelector
-	9,  // 15: extender.policy.v1alpha1.NodeAffinity.preferred:type_name -> extender.policy.v1alpha1.PreferredSchedulingTerm
-	7,  // 16: extender.policy.v1alpha1.NodeSelector.terms:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
-	8,  // 17: extender.policy.v1alpha1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
-	8,  // 18: extender.policy.v1alpha1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
-	7,  // 19: extender.policy.v1alpha1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
+var file_extender_policy_v1beta1_pod_proto_depIdxs = []int32{
+	3,  // 0: extender.policy.v1beta1.Pod.identity:type_name -> extender.policy.v1beta1.PodIdentity
+	4,  // 1: extender.policy.v1beta1.Pod.facts:type_name -> extender.policy.v1beta1.PodFacts
+	1,  // 2: extender.policy.v1beta1.Pod.topology_counts:type_name -> extender.policy.v1beta1.TopologyCounts
+	2,  // 3: extender.policy.v1beta1.TopologyCounts.domains:type_name -> extender.policy.v1beta1.DomainCount
+	16, // 4: extender.policy.v1beta1.DomainCount.requested:type_name -> extender.policy.v1beta1.Resources
+	13, // 5: extender.policy.v1beta1.PodFacts.labels:type_name -> extender.policy.v1beta1.PodFacts.LabelsEntry
+	14, // 6: extender.policy.v1beta1.PodFacts.annotations:type_name -> extender.policy.v1beta1.PodFacts.AnnotationsEntry
+	10, // 7: extender.policy.v1beta1.PodFacts.owner:type_name -> extender.policy.v1beta1.OwnerReference
+	16, // 8: extender.policy.v1beta1.PodFacts.requests:type_name -> extender.policy.v1beta1.Resources
+	11, // 9: extender.policy.v1beta1.PodFacts.tolerations:type_name -> extender.policy.v1beta1.Toleration
+	15, // 10: extender.policy.v1beta1.PodFacts.node_selector:type_name -> extender.policy.v1beta1.PodFacts.NodeSelectorEntry
+	12, // 11: extender.policy.v1beta1.PodFacts.volumes:type_name -> extender.policy.v1beta1.Volume
+	5,  // 12: extender.policy.v1beta1.PodFacts.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
+	17, // 13: extender.policy.v1beta1.PodFacts.nonzero_requests:type_name -> extender.policy.v1beta1.NonZero
+	6,  // 14: extender.policy.v1beta1.NodeAffinity.required:type_name -> extender.policy.v1beta1.NodeSelector
+	9,  // 15: extender.policy.v1beta1.NodeAffinity.preferred:type_name -> extender.policy.v1beta1.PreferredSchedulingTerm
+	7,  // 16: extender.policy.v1beta1.NodeSelector.terms:type_name -> extender.policy.v1beta1.NodeSelectorTerm
+	8,  // 17: extender.policy.v1beta1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
+	8,  // 18: extender.policy.v1beta1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
+	7,  // 19: extender.policy.v1beta1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1beta1.NodeSelectorTerm
 	20, // [20:20] is the sub-list for method output_type
 	20, // [20:20] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
@@ -1128,28 +1128,28 @@ var file_extender_policy_v1alpha1_pod_proto_depIdxs = []int32{
 	0,  // [0:20] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_pod_proto_init() }
-func file_extender_policy_v1alpha1_pod_proto_init() {
-	if File_extender_policy_v1alpha1_pod_proto != nil {
+func init() { file_extender_policy_v1beta1_pod_proto_init() }
+func file_extender_policy_v1beta1_pod_proto_init() {
+	if File_extender_policy_v1beta1_pod_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_resources_proto_init()
-	file_extender_policy_v1alpha1_pod_proto_msgTypes[11].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_resources_proto_init()
+	file_extender_policy_v1beta1_pod_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_pod_proto_rawDesc), len(file_extender_policy_v1alpha1_pod_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_pod_proto_rawDesc), len(file_extender_policy_v1beta1_pod_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_pod_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_pod_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_pod_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_pod_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_pod_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_pod_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_pod_proto = out.File
-	file_extender_policy_v1alpha1_pod_proto_goTypes = nil
-	file_extender_policy_v1alpha1_pod_proto_depIdxs = nil
+	File_extender_policy_v1beta1_pod_proto = out.File
+	file_extender_policy_v1beta1_pod_proto_goTypes = nil
+	file_extender_policy_v1beta1_pod_proto_depIdxs = nil
 }

@@ -4,9 +4,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/resources.proto
+// source: extender/policy/v1beta1/resources.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -44,7 +44,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_resources_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -56,7 +56,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_resources_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -69,7 +69,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_resources_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_resources_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Resources) GetMilliCpu() int64 {
@@ -121,7 +121,7 @@ type NonZero struct {
 
 func (x *NonZero) Reset() {
 	*x = NonZero{}
-	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_resources_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +133,7 @@ func (x *NonZero) String() string {
 func (*NonZero) ProtoMessage() {}
 
 func (x *NonZero) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_resources_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +146,7 @@ func (x *NonZero) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NonZero.ProtoReflect.Descriptor instead.
 func (*NonZero) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_resources_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_resources_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *NonZero) GetMilliCpu() int64 {
@@ -163,45 +163,45 @@ func (x *NonZero) GetMemory() int64 {
 	return 0
 }
 
-var File_extender_policy_v1alpha1_resources_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_resources_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_resources_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_resources_proto_rawDesc = "" +
 	"\n" +
-	"(extender/policy/v1alpha1/resources.proto\x12\x18extender.policy.v1alpha1\"\x85\x02\n" +
+	"'extender/policy/v1beta1/resources.proto\x12\x17extender.policy.v1beta1\"\x84\x02\n" +
 	"\tResources\x12\x1b\n" +
 	"\tmilli_cpu\x18\x01 \x01(\x03R\bmilliCpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x03R\x06memory\x12+\n" +
 	"\x11ephemeral_storage\x18\x03 \x01(\x03R\x10ephemeralStorage\x12\x12\n" +
-	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12G\n" +
-	"\x06others\x18\x05 \x03(\v2/.extender.policy.v1alpha1.Resources.OthersEntryR\x06others\x1a9\n" +
+	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12F\n" +
+	"\x06others\x18\x05 \x03(\v2..extender.policy.v1beta1.Resources.OthersEntryR\x06others\x1a9\n" +
 	"\vOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\">\n" +
 	"\aNonZero\x12\x1b\n" +
 	"\tmilli_cpu\x18\x01 \x01(\x03R\bmilliCpu\x12\x16\n" +
-	"\x06memory\x18\x02 \x01(\x03R\x06memoryBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x06memory\x18\x02 \x01(\x03R\x06memoryBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_resources_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_resources_proto_rawDescData []byte
+	file_extender_policy_v1beta1_resources_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_resources_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_resources_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_resources_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_resources_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_resources_proto_rawDesc), len(file_extender_policy_v1alpha1_resources_proto_rawDesc)))
+func file_extender_policy_v1beta1_resources_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_resources_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_resources_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_resources_proto_rawDesc), len(file_extender_policy_v1beta1_resources_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_resources_proto_rawDescData
+	return file_extender_policy_v1beta1_resources_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_extender_policy_v1alpha1_resources_proto_goTypes = []any{
-	(*Resources)(nil), // 0: extender.policy.v1alpha1.Resources
-	(*NonZero)(nil),   // 1: extender.policy.v1alpha1.NonZero
-	nil,               // 2: extender.policy.v1alpha1.Resources.OthersEntry
+var file_extender_policy_v1beta1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_extender_policy_v1beta1_resources_proto_goTypes = []any{
+	(*Resources)(nil), // 0: extender.policy.v1beta1.Resources
+	(*NonZero)(nil),   // 1: extender.policy.v1beta1.NonZero
+	nil,               // 2: extender.policy.v1beta1.Resources.OthersEntry
 }
-var file_extender_policy_v1alpha1_resources_proto_depIdxs = []int32{
-	2, // 0: extender.policy.v1alpha1.Resources.others:type_name -> extender.policy.v1alpha1.Resources.OthersEntry
+var file_extender_policy_v1beta1_resources_proto_depIdxs = []int32{
+	2, // 0: extender.policy.v1beta1.Resources.others:type_name -> extender.policy.v1beta1.Resources.OthersEntry
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -209,26 +209,26 @@ var file_extender_policy_v1alpha1_resources_proto_depIdxs = []int32{
 	0, // [0:1] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_resources_proto_init() }
-func file_extender_policy_v1alpha1_resources_proto_init() {
-	if File_extender_policy_v1alpha1_resources_proto != nil {
+func init() { file_extender_policy_v1beta1_resources_proto_init() }
+func file_extender_policy_v1beta1_resources_proto_init() {
+	if File_extender_policy_v1beta1_resources_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_resources_proto_rawDesc), len(file_extender_policy_v1alpha1_resources_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_resources_proto_rawDesc), len(file_extender_policy_v1beta1_resources_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_resources_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_resources_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_resources_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_resources_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_resources_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_resources_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_resources_proto = out.File
-	file_extender_policy_v1alpha1_resources_proto_goTypes = nil
-	file_extender_policy_v1alpha1_resources_proto_depIdxs = nil
+	File_extender_policy_v1beta1_resources_proto = out.File
+	file_extender_policy_v1beta1_resources_proto_goTypes = nil
+	file_extender_policy_v1beta1_resources_proto_depIdxs = nil
 }

@@ -15,9 +15,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/hooks.proto
+// source: extender/policy/v1beta1/hooks.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -46,7 +46,7 @@ type BeforeFilterRequest struct {
 
 func (x *BeforeFilterRequest) Reset() {
 	*x = BeforeFilterRequest{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -58,7 +58,7 @@ func (x *BeforeFilterRequest) String() string {
 func (*BeforeFilterRequest) ProtoMessage() {}
 
 func (x *BeforeFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -71,7 +71,7 @@ func (x *BeforeFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeFilterRequest.ProtoReflect.Descriptor instead.
 func (*BeforeFilterRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *BeforeFilterRequest) GetCall() *Call {
@@ -100,7 +100,7 @@ type BeforeFilterResponse struct {
 
 func (x *BeforeFilterResponse) Reset() {
 	*x = BeforeFilterResponse{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +112,7 @@ func (x *BeforeFilterResponse) String() string {
 func (*BeforeFilterResponse) ProtoMessage() {}
 
 func (x *BeforeFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +125,7 @@ func (x *BeforeFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeFilterResponse.ProtoReflect.Descriptor instead.
 func (*BeforeFilterResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *BeforeFilterResponse) GetResult() *Result {
@@ -156,7 +156,7 @@ type BeforeFilterNodesRequest struct {
 
 func (x *BeforeFilterNodesRequest) Reset() {
 	*x = BeforeFilterNodesRequest{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -168,7 +168,7 @@ func (x *BeforeFilterNodesRequest) String() string {
 func (*BeforeFilterNodesRequest) ProtoMessage() {}
 
 func (x *BeforeFilterNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -181,7 +181,7 @@ func (x *BeforeFilterNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeFilterNodesRequest.ProtoReflect.Descriptor instead.
 func (*BeforeFilterNodesRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BeforeFilterNodesRequest) GetCall() *Call {
@@ -218,7 +218,7 @@ type BeforeFilterNodesResponse struct {
 
 func (x *BeforeFilterNodesResponse) Reset() {
 	*x = BeforeFilterNodesResponse{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -230,7 +230,7 @@ func (x *BeforeFilterNodesResponse) String() string {
 func (*BeforeFilterNodesResponse) ProtoMessage() {}
 
 func (x *BeforeFilterNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -243,7 +243,7 @@ func (x *BeforeFilterNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeFilterNodesResponse.ProtoReflect.Descriptor instead.
 func (*BeforeFilterNodesResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BeforeFilterNodesResponse) GetResult() *Result {
@@ -274,7 +274,7 @@ type BeforeScoreRequest struct {
 
 func (x *BeforeScoreRequest) Reset() {
 	*x = BeforeScoreRequest{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +286,7 @@ func (x *BeforeScoreRequest) String() string {
 func (*BeforeScoreRequest) ProtoMessage() {}
 
 func (x *BeforeScoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +299,7 @@ func (x *BeforeScoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeScoreRequest.ProtoReflect.Descriptor instead.
 func (*BeforeScoreRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BeforeScoreRequest) GetCall() *Call {
@@ -337,7 +337,7 @@ type BeforeScoreResponse struct {
 
 func (x *BeforeScoreResponse) Reset() {
 	*x = BeforeScoreResponse{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +349,7 @@ func (x *BeforeScoreResponse) String() string {
 func (*BeforeScoreResponse) ProtoMessage() {}
 
 func (x *BeforeScoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +362,7 @@ func (x *BeforeScoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeforeScoreResponse.ProtoReflect.Descriptor instead.
 func (*BeforeScoreResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BeforeScoreResponse) GetResult() *Result {
@@ -418,7 +418,7 @@ type PodChange struct {
 
 func (x *PodChange) Reset() {
 	*x = PodChange{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +430,7 @@ func (x *PodChange) String() string {
 func (*PodChange) ProtoMessage() {}
 
 func (x *PodChange) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +443,7 @@ func (x *PodChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodChange.ProtoReflect.Descriptor instead.
 func (*PodChange) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PodChange) GetSetLabels() map[string]string {
@@ -545,7 +545,7 @@ type NodeChange struct {
 
 func (x *NodeChange) Reset() {
 	*x = NodeChange{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +557,7 @@ func (x *NodeChange) String() string {
 func (*NodeChange) ProtoMessage() {}
 
 func (x *NodeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +570,7 @@ func (x *NodeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChange.ProtoReflect.Descriptor instead.
 func (*NodeChange) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeChange) GetPositions() []uint32 {
@@ -651,7 +651,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +663,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +676,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Hold) GetResources() *Resources {
@@ -706,7 +706,7 @@ type HoldUser struct {
 
 func (x *HoldUser) Reset() {
 	*x = HoldUser{}
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +718,7 @@ func (x *HoldUser) String() string {
 func (*HoldUser) ProtoMessage() {}
 
 func (x *HoldUser) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +731,7 @@ func (x *HoldUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldUser.ProtoReflect.Descriptor instead.
 func (*HoldUser) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HoldUser) GetUid() string {
@@ -748,43 +748,43 @@ func (x *HoldUser) GetAtMost() *Resources {
 	return nil
 }
 
-var File_extender_policy_v1alpha1_hooks_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_hooks_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_hooks_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_hooks_proto_rawDesc = "" +
 	"\n" +
-	"$extender/policy/v1alpha1/hooks.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\x1a%extender/policy/v1alpha1/policy.proto\x1a(extender/policy/v1alpha1/resources.proto\"z\n" +
-	"\x13BeforeFilterRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\"\x87\x01\n" +
-	"\x14BeforeFilterResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x125\n" +
-	"\x03pod\x18\x02 \x01(\v2#.extender.policy.v1alpha1.PodChangeR\x03pod\"\xb6\x01\n" +
-	"\x18BeforeFilterNodesRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\"\x91\x01\n" +
-	"\x19BeforeFilterNodesResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x12:\n" +
-	"\x05nodes\x18\x03 \x03(\v2$.extender.policy.v1alpha1.NodeChangeR\x05nodes\"\xb0\x01\n" +
-	"\x12BeforeScoreRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\"\xc2\x01\n" +
-	"\x13BeforeScoreResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x125\n" +
-	"\x03pod\x18\x02 \x01(\v2#.extender.policy.v1alpha1.PodChangeR\x03pod\x12:\n" +
-	"\x05nodes\x18\x03 \x03(\v2$.extender.policy.v1alpha1.NodeChangeR\x05nodes\"\xa0\x06\n" +
-	"\tPodChange\x12Q\n" +
+	"#extender/policy/v1beta1/hooks.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\x1a$extender/policy/v1beta1/policy.proto\x1a'extender/policy/v1beta1/resources.proto\"x\n" +
+	"\x13BeforeFilterRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\"\x85\x01\n" +
+	"\x14BeforeFilterResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x124\n" +
+	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1beta1.PodChangeR\x03pod\"\xb3\x01\n" +
+	"\x18BeforeFilterNodesRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\x8f\x01\n" +
+	"\x19BeforeFilterNodesResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x129\n" +
+	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\xad\x01\n" +
+	"\x12BeforeScoreRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\xbf\x01\n" +
+	"\x13BeforeScoreResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x124\n" +
+	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1beta1.PodChangeR\x03pod\x129\n" +
+	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\x9a\x06\n" +
+	"\tPodChange\x12P\n" +
 	"\n" +
-	"set_labels\x18\x01 \x03(\v22.extender.policy.v1alpha1.PodChange.SetLabelsEntryR\tsetLabels\x12#\n" +
-	"\rremove_labels\x18\x02 \x03(\tR\fremoveLabels\x12d\n" +
-	"\x11set_node_selector\x18\x03 \x03(\v28.extender.policy.v1alpha1.PodChange.SetNodeSelectorEntryR\x0fsetNodeSelector\x120\n" +
-	"\x14remove_node_selector\x18\x04 \x03(\tR\x12removeNodeSelector\x12K\n" +
-	"\rnode_affinity\x18\x05 \x01(\v2&.extender.policy.v1alpha1.NodeAffinityR\fnodeAffinity\x120\n" +
-	"\x14remove_node_affinity\x18\x06 \x01(\bR\x12removeNodeAffinity\x12M\n" +
-	"\x0fadd_tolerations\x18\a \x03(\v2$.extender.policy.v1alpha1.TolerationR\x0eaddTolerations\x12S\n" +
-	"\x12remove_tolerations\x18\b \x03(\v2$.extender.policy.v1alpha1.TolerationR\x11removeTolerations\x12F\n" +
-	"\fadd_requests\x18\t \x01(\v2#.extender.policy.v1alpha1.ResourcesR\vaddRequests\x12\x16\n" +
+	"set_labels\x18\x01 \x03(\v21.extender.policy.v1beta1.PodChange.SetLabelsEntryR\tsetLabels\x12#\n" +
+	"\rremove_labels\x18\x02 \x03(\tR\fremoveLabels\x12c\n" +
+	"\x11set_node_selector\x18\x03 \x03(\v27.extender.policy.v1beta1.PodChange.SetNodeSelectorEntryR\x0fsetNodeSelector\x120\n" +
+	"\x14remove_node_selector\x18\x04 \x03(\tR\x12removeNodeSelector\x12J\n" +
+	"\rnode_affinity\x18\x05 \x01(\v2%.extender.policy.v1beta1.NodeAffinityR\fnodeAffinity\x120\n" +
+	"\x14remove_node_affinity\x18\x06 \x01(\bR\x12removeNodeAffinity\x12L\n" +
+	"\x0fadd_tolerations\x18\a \x03(\v2#.extender.policy.v1beta1.TolerationR\x0eaddTolerations\x12R\n" +
+	"\x12remove_tolerations\x18\b \x03(\v2#.extender.policy.v1beta1.TolerationR\x11removeTolerations\x12E\n" +
+	"\fadd_requests\x18\t \x01(\v2\".extender.policy.v1beta1.ResourcesR\vaddRequests\x12\x16\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x1a<\n" +
 	"\x0eSetLabelsEntry\x12\x10\n" +
@@ -792,109 +792,109 @@ const file_extender_policy_v1alpha1_hooks_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aB\n" +
 	"\x14SetNodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbf\x04\n" +
 	"\n" +
 	"NodeChange\x12\x1c\n" +
-	"\tpositions\x18\x01 \x03(\rR\tpositions\x12L\n" +
-	"\x0fadd_allocatable\x18\x02 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\x0eaddAllocatable\x12@\n" +
-	"\tadd_usage\x18\x03 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\baddUsage\x12R\n" +
+	"\tpositions\x18\x01 \x03(\rR\tpositions\x12K\n" +
+	"\x0fadd_allocatable\x18\x02 \x01(\v2\".extender.policy.v1beta1.ResourcesR\x0eaddAllocatable\x12?\n" +
+	"\tadd_usage\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeUsageR\baddUsage\x12Q\n" +
 	"\n" +
-	"set_labels\x18\x04 \x03(\v23.extender.policy.v1alpha1.NodeChange.SetLabelsEntryR\tsetLabels\x12#\n" +
-	"\rremove_labels\x18\x05 \x03(\tR\fremoveLabels\x12>\n" +
+	"set_labels\x18\x04 \x03(\v22.extender.policy.v1beta1.NodeChange.SetLabelsEntryR\tsetLabels\x12#\n" +
+	"\rremove_labels\x18\x05 \x03(\tR\fremoveLabels\x12=\n" +
 	"\n" +
-	"add_taints\x18\x06 \x03(\v2\x1f.extender.policy.v1alpha1.TaintR\taddTaints\x12D\n" +
-	"\rremove_taints\x18\a \x03(\v2\x1f.extender.policy.v1alpha1.TaintR\fremoveTaints\x12\x16\n" +
-	"\x06reason\x18\b \x01(\tR\x06reason\x124\n" +
-	"\x05holds\x18\t \x03(\v2\x1e.extender.policy.v1alpha1.HoldR\x05holds\x1a<\n" +
+	"add_taints\x18\x06 \x03(\v2\x1e.extender.policy.v1beta1.TaintR\taddTaints\x12C\n" +
+	"\rremove_taints\x18\a \x03(\v2\x1e.extender.policy.v1beta1.TaintR\fremoveTaints\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x123\n" +
+	"\x05holds\x18\t \x03(\v2\x1d.extender.policy.v1beta1.HoldR\x05holds\x1a<\n" +
 	"\x0eSetLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x83\x01\n" +
-	"\x04Hold\x12A\n" +
-	"\tresources\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\tresources\x128\n" +
-	"\x05users\x18\x02 \x03(\v2\".extender.policy.v1alpha1.HoldUserR\x05users\"Z\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x01\n" +
+	"\x04Hold\x12@\n" +
+	"\tresources\x18\x01 \x01(\v2\".extender.policy.v1beta1.ResourcesR\tresources\x127\n" +
+	"\x05users\x18\x02 \x03(\v2!.extender.policy.v1beta1.HoldUserR\x05users\"Y\n" +
 	"\bHoldUser\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\tR\x03uid\x12<\n" +
-	"\aat_most\x18\x02 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\x06atMost2\xe6\x02\n" +
-	"\vHookService\x12m\n" +
-	"\fBeforeFilter\x12-.extender.policy.v1alpha1.BeforeFilterRequest\x1a..extender.policy.v1alpha1.BeforeFilterResponse\x12|\n" +
-	"\x11BeforeFilterNodes\x122.extender.policy.v1alpha1.BeforeFilterNodesRequest\x1a3.extender.policy.v1alpha1.BeforeFilterNodesResponse\x12j\n" +
-	"\vBeforeScore\x12,.extender.policy.v1alpha1.BeforeScoreRequest\x1a-.extender.policy.v1alpha1.BeforeScoreResponseBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12;\n" +
+	"\aat_most\x18\x02 \x01(\v2\".extender.policy.v1beta1.ResourcesR\x06atMost2\xe0\x02\n" +
+	"\vHookService\x12k\n" +
+	"\fBeforeFilter\x12,.extender.policy.v1beta1.BeforeFilterRequest\x1a-.extender.policy.v1beta1.BeforeFilterResponse\x12z\n" +
+	"\x11BeforeFilterNodes\x121.extender.policy.v1beta1.BeforeFilterNodesRequest\x1a2.extender.policy.v1beta1.BeforeFilterNodesResponse\x12h\n" +
+	"\vBeforeScore\x12+.extender.policy.v1beta1.BeforeScoreRequest\x1a,.extender.policy.v1beta1.BeforeScoreResponseBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_hooks_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_hooks_proto_rawDescData []byte
+	file_extender_policy_v1beta1_hooks_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_hooks_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_hooks_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_hooks_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_hooks_proto_rawDesc), len(file_extender_policy_v1alpha1_hooks_proto_rawDesc)))
+func file_extender_policy_v1beta1_hooks_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_hooks_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_hooks_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_hooks_proto_rawDesc), len(file_extender_policy_v1beta1_hooks_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_hooks_proto_rawDescData
+	return file_extender_policy_v1beta1_hooks_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
-var file_extender_policy_v1alpha1_hooks_proto_goTypes = []any{
-	(*BeforeFilterRequest)(nil),       // 0: extender.policy.v1alpha1.BeforeFilterRequest
-	(*BeforeFilterResponse)(nil),      // 1: extender.policy.v1alpha1.BeforeFilterResponse
-	(*BeforeFilterNodesRequest)(nil),  // 2: extender.policy.v1alpha1.BeforeFilterNodesRequest
-	(*BeforeFilterNodesResponse)(nil), // 3: extender.policy.v1alpha1.BeforeFilterNodesResponse
-	(*BeforeScoreRequest)(nil),        // 4: extender.policy.v1alpha1.BeforeScoreRequest
-	(*BeforeScoreResponse)(nil),       // 5: extender.policy.v1alpha1.BeforeScoreResponse
-	(*PodChange)(nil),                 // 6: extender.policy.v1alpha1.PodChange
-	(*NodeChange)(nil),                // 7: extender.policy.v1alpha1.NodeChange
-	(*Hold)(nil),                      // 8: extender.policy.v1alpha1.Hold
-	(*HoldUser)(nil),                  // 9: extender.policy.v1alpha1.HoldUser
-	nil,                               // 10: extender.policy.v1alpha1.PodChange.SetLabelsEntry
-	nil,                               // 11: extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
-	nil,                               // 12: extender.policy.v1alpha1.NodeChange.SetLabelsEntry
-	(*Call)(nil),                      // 13: extender.policy.v1alpha1.Call
-	(*Pod)(nil),                       // 14: extender.policy.v1alpha1.Pod
-	(*Result)(nil),                    // 15: extender.policy.v1alpha1.Result
-	(*Nodes)(nil),                     // 16: extender.policy.v1alpha1.Nodes
-	(*NodeAffinity)(nil),              // 17: extender.policy.v1alpha1.NodeAffinity
-	(*Toleration)(nil),                // 18: extender.policy.v1alpha1.Toleration
-	(*Resources)(nil),                 // 19: extender.policy.v1alpha1.Resources
-	(*NodeUsage)(nil),                 // 20: extender.policy.v1alpha1.NodeUsage
-	(*Taint)(nil),                     // 21: extender.policy.v1alpha1.Taint
+var file_extender_policy_v1beta1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_extender_policy_v1beta1_hooks_proto_goTypes = []any{
+	(*BeforeFilterRequest)(nil),       // 0: extender.policy.v1beta1.BeforeFilterRequest
+	(*BeforeFilterResponse)(nil),      // 1: extender.policy.v1beta1.BeforeFilterResponse
+	(*BeforeFilterNodesRequest)(nil),  // 2: extender.policy.v1beta1.BeforeFilterNodesRequest
+	(*BeforeFilterNodesResponse)(nil), // 3: extender.policy.v1beta1.BeforeFilterNodesResponse
+	(*BeforeScoreRequest)(nil),        // 4: extender.policy.v1beta1.BeforeScoreRequest
+	(*BeforeScoreResponse)(nil),       // 5: extender.policy.v1beta1.BeforeScoreResponse
+	(*PodChange)(nil),                 // 6: extender.policy.v1beta1.PodChange
+	(*NodeChange)(nil),                // 7: extender.policy.v1beta1.NodeChange
+	(*Hold)(nil),                      // 8: extender.policy.v1beta1.Hold
+	(*HoldUser)(nil),                  // 9: extender.policy.v1beta1.HoldUser
+	nil,                               // 10: extender.policy.v1beta1.PodChange.SetLabelsEntry
+	nil,                               // 11: extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	nil,                               // 12: extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	(*Call)(nil),                      // 13: extender.policy.v1beta1.Call
+	(*Pod)(nil),                       // 14: extender.policy.v1beta1.Pod
+	(*Result)(nil),                    // 15: extender.policy.v1beta1.Result
+	(*Nodes)(nil),                     // 16: extender.policy.v1beta1.Nodes
+	(*NodeAffinity)(nil),              // 17: extender.policy.v1beta1.NodeAffinity
+	(*Toleration)(nil),                // 18: extender.policy.v1beta1.Toleration
+	(*Resources)(nil),                 // 19: extender.policy.v1beta1.Resources
+	(*NodeUsage)(nil),                 // 20: extender.policy.v1beta1.NodeUsage
+	(*Taint)(nil),                     // 21: extender.policy.v1beta1.Taint
 }
-var file_extender_policy_v1alpha1_hooks_proto_depIdxs = []int32{
-	13, // 0: extender.policy.v1alpha1.BeforeFilterRequest.call:type_name -> extender.policy.v1alpha1.Call
-	14, // 1: extender.policy.v1alpha1.BeforeFilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	15, // 2: extender.policy.v1alpha1.BeforeFilterResponse.result:type_name -> extender.policy.v1alpha1.Result
-	6,  // 3: extender.policy.v1alpha1.BeforeFilterResponse.pod:type_name -> extender.policy.v1alpha1.PodChange
-	13, // 4: extender.policy.v1alpha1.BeforeFilterNodesRequest.call:type_name -> extender.policy.v1alpha1.Call
-	14, // 5: extender.policy.v1alpha1.BeforeFilterNodesRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	16, // 6: extender.policy.v1alpha1.BeforeFilterNodesRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	15, // 7: extender.policy.v1alpha1.BeforeFilterNodesResponse.result:type_name -> extender.policy.v1alpha1.Result
-	7,  // 8: extender.policy.v1alpha1.BeforeFilterNodesResponse.nodes:type_name -> extender.policy.v1alpha1.NodeChange
-	13, // 9: extender.policy.v1alpha1.BeforeScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
-	14, // 10: extender.policy.v1alpha1.BeforeScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	16, // 11: extender.policy.v1alpha1.BeforeScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	15, // 12: extender.policy.v1alpha1.BeforeScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
-	6,  // 13: extender.policy.v1alpha1.BeforeScoreResponse.pod:type_name -> extender.policy.v1alpha1.PodChange
-	7,  // 14: extender.policy.v1alpha1.BeforeScoreResponse.nodes:type_name -> extender.policy.v1alpha1.NodeChange
-	10, // 15: extender.policy.v1alpha1.PodChange.set_labels:type_name -> extender.policy.v1alpha1.PodChange.SetLabelsEntry
-	11, // 16: extender.policy.v1alpha1.PodChange.set_node_selector:type_name -> extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
-	17, // 17: extender.policy.v1alpha1.PodChange.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
-	18, // 18: extender.policy.v1alpha1.PodChange.add_tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	18, // 19: extender.policy.v1alpha1.PodChange.remove_tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	19, // 20: extender.policy.v1alpha1.PodChange.add_requests:type_name -> extender.policy.v1alpha1.Resources
-	19, // 21: extender.policy.v1alpha1.NodeChange.add_allocatable:type_name -> extender.policy.v1alpha1.Resources
-	20, // 22: extender.policy.v1alpha1.NodeChange.add_usage:type_name -> extender.policy.v1alpha1.NodeUsage
-	12, // 23: extender.policy.v1alpha1.NodeChange.set_labels:type_name -> extender.policy.v1alpha1.NodeChange.SetLabelsEntry
-	21, // 24: extender.policy.v1alpha1.NodeChange.add_taints:type_name -> extender.policy.v1alpha1.Taint
-	21, // 25: extender.policy.v1alpha1.NodeChange.remove_taints:type_name -> extender.policy.v1alpha1.Taint
-	8,  // 26: extender.policy.v1alpha1.NodeChange.holds:type_name -> extender.policy.v1alpha1.Hold
-	19, // 27: extender.policy.v1alpha1.Hold.resources:type_name -> extender.policy.v1alpha1.Resources
-	9,  // 28: extender.policy.v1alpha1.Hold.users:type_name -> extender.policy.v1alpha1.HoldUser
-	19, // 29: extender.policy.v1alpha1.HoldUser.at_most:type_name -> extender.policy.v1alpha1.Resources
-	0,  // 30: extender.policy.v1alpha1.HookService.BeforeFilter:input_type -> extender.policy.v1alpha1.BeforeFilterRequest
-	2,  // 31: extender.policy.v1alpha1.HookService.BeforeFilterNodes:input_type -> extender.policy.v1alpha1.BeforeFilterNodesRequest
-	4,  // 32: extender.policy.v1alpha1.HookService.BeforeScore:input_type -> extender.policy.v1alpha1.BeforeScoreRequest
-	1,  // 33: extender.policy.v1alpha1.HookService.BeforeFilter:output_type -> extender.policy.v1alpha1.BeforeFilterResponse
-	3,  // 34: extender.policy.v1alpha1.HookService.BeforeFilterNodes:output_type -> extender.policy.v1alpha1.BeforeFilterNodesResponse
-	5,  // 35: extender.policy.v1alpha1.HookService.BeforeScore:output_type -> extender.policy.v1alpha1.BeforeScoreResponse
+var file_extender_policy_v1beta1_hooks_proto_depIdxs = []int32{
+	13, // 0: extender.policy.v1beta1.BeforeFilterRequest.call:type_name -> extender.policy.v1beta1.Call
+	14, // 1: extender.policy.v1beta1.BeforeFilterRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	15, // 2: extender.policy.v1beta1.BeforeFilterResponse.result:type_name -> extender.policy.v1beta1.Result
+	6,  // 3: extender.policy.v1beta1.BeforeFilterResponse.pod:type_name -> extender.policy.v1beta1.PodChange
+	13, // 4: extender.policy.v1beta1.BeforeFilterNodesRequest.call:type_name -> extender.policy.v1beta1.Call
+	14, // 5: extender.policy.v1beta1.BeforeFilterNodesRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	16, // 6: extender.policy.v1beta1.BeforeFilterNodesRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	15, // 7: extender.policy.v1beta1.BeforeFilterNodesResponse.result:type_name -> extender.policy.v1beta1.Result
+	7,  // 8: extender.policy.v1beta1.BeforeFilterNodesResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
+	13, // 9: extender.policy.v1beta1.BeforeScoreRequest.call:type_name -> extender.policy.v1beta1.Call
+	14, // 10: extender.policy.v1beta1.BeforeScoreRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	16, // 11: extender.policy.v1beta1.BeforeScoreRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	15, // 12: extender.policy.v1beta1.BeforeScoreResponse.result:type_name -> extender.policy.v1beta1.Result
+	6,  // 13: extender.policy.v1beta1.BeforeScoreResponse.pod:type_name -> extender.policy.v1beta1.PodChange
+	7,  // 14: extender.policy.v1beta1.BeforeScoreResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
+	10, // 15: extender.policy.v1beta1.PodChange.set_labels:type_name -> extender.policy.v1beta1.PodChange.SetLabelsEntry
+	11, // 16: extender.policy.v1beta1.PodChange.set_node_selector:type_name -> extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	17, // 17: extender.policy.v1beta1.PodChange.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
+	18, // 18: extender.policy.v1beta1.PodChange.add_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	18, // 19: extender.policy.v1beta1.PodChange.remove_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	19, // 20: extender.policy.v1beta1.PodChange.add_requests:type_name -> extender.policy.v1beta1.Resources
+	19, // 21: extender.policy.v1beta1.NodeChange.add_allocatable:type_name -> extender.policy.v1beta1.Resources
+	20, // 22: extender.policy.v1beta1.NodeChange.add_usage:type_name -> extender.policy.v1beta1.NodeUsage
+	12, // 23: extender.policy.v1beta1.NodeChange.set_labels:type_name -> extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	21, // 24: extender.policy.v1beta1.NodeChange.add_taints:type_name -> extender.policy.v1beta1.Taint
+	21, // 25: extender.policy.v1beta1.NodeChange.remove_taints:type_name -> extender.policy.v1beta1.Taint
+	8,  // 26: extender.policy.v1beta1.NodeChange.holds:type_name -> extender.policy.v1beta1.Hold
+	19, // 27: extender.policy.v1beta1.Hold.resources:type_name -> extender.policy.v1beta1.Resources
+	9,  // 28: extender.policy.v1beta1.Hold.users:type_name -> extender.policy.v1beta1.HoldUser
+	19, // 29: extender.policy.v1beta1.HoldUser.at_most:type_name -> extender.policy.v1beta1.Resources
+	0,  // 30: extender.policy.v1beta1.HookService.BeforeFilter:input_type -> extender.policy.v1beta1.BeforeFilterRequest
+	2,  // 31: extender.policy.v1beta1.HookService.BeforeFilterNodes:input_type -> extender.policy.v1beta1.BeforeFilterNodesRequest
+	4,  // 32: extender.policy.v1beta1.HookService.BeforeScore:input_type -> extender.policy.v1beta1.BeforeScoreRequest
+	1,  // 33: extender.policy.v1beta1.HookService.BeforeFilter:output_type -> extender.policy.v1beta1.BeforeFilterResponse
+	3,  // 34: extender.policy.v1beta1.HookService.BeforeFilterNodes:output_type -> extender.policy.v1beta1.BeforeFilterNodesResponse
+	5,  // 35: extender.policy.v1beta1.HookService.BeforeScore:output_type -> extender.policy.v1beta1.BeforeScoreResponse
 	33, // [33:36] is the sub-list for method output_type
 	30, // [30:33] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
@@ -902,30 +902,30 @@ var file_extender_policy_v1alpha1_hooks_proto_depIdxs = []int32{
 	0,  // [0:30] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_hooks_proto_init() }
-func file_extender_policy_v1alpha1_hooks_proto_init() {
-	if File_extender_policy_v1alpha1_hooks_proto != nil {
+func init() { file_extender_policy_v1beta1_hooks_proto_init() }
+func file_extender_policy_v1beta1_hooks_proto_init() {
+	if File_extender_policy_v1beta1_hooks_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_node_proto_init()
-	file_extender_policy_v1alpha1_pod_proto_init()
-	file_extender_policy_v1alpha1_policy_proto_init()
-	file_extender_policy_v1alpha1_resources_proto_init()
+	file_extender_policy_v1beta1_node_proto_init()
+	file_extender_policy_v1beta1_pod_proto_init()
+	file_extender_policy_v1beta1_policy_proto_init()
+	file_extender_policy_v1beta1_resources_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_hooks_proto_rawDesc), len(file_extender_policy_v1alpha1_hooks_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_hooks_proto_rawDesc), len(file_extender_policy_v1beta1_hooks_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_hooks_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_hooks_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_hooks_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_hooks_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_hooks_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_hooks_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_hooks_proto = out.File
-	file_extender_policy_v1alpha1_hooks_proto_goTypes = nil
-	file_extender_policy_v1alpha1_hooks_proto_depIdxs = nil
+	File_extender_policy_v1beta1_hooks_proto = out.File
+	file_extender_policy_v1beta1_hooks_proto_goTypes = nil
+	file_extender_policy_v1beta1_hooks_proto_depIdxs = nil
 }

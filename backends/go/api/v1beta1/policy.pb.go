@@ -24,9 +24,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/policy.proto
+// source: extender/policy/v1beta1/policy.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -92,11 +92,11 @@ func (x Purpose) String() string {
 }
 
 func (Purpose) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_policy_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[0].Descriptor()
 }
 
 func (Purpose) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_policy_proto_enumTypes[0]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[0]
 }
 
 func (x Purpose) Number() protoreflect.EnumNumber {
@@ -105,7 +105,7 @@ func (x Purpose) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Purpose.Descriptor instead.
 func (Purpose) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{0}
 }
 
 // Why nodes could not be read. This is a response, not an error.
@@ -149,11 +149,11 @@ func (x Miss) String() string {
 }
 
 func (Miss) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_policy_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[1].Descriptor()
 }
 
 func (Miss) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_policy_proto_enumTypes[1]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[1]
 }
 
 func (x Miss) Number() protoreflect.EnumNumber {
@@ -162,7 +162,7 @@ func (x Miss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Miss.Descriptor instead.
 func (Miss) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{1}
 }
 
 // How a bind ended. A bind whose end is not known is a gRPC status, not an outcome.
@@ -207,11 +207,11 @@ func (x BindOutcome) String() string {
 }
 
 func (BindOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_policy_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[2].Descriptor()
 }
 
 func (BindOutcome) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_policy_proto_enumTypes[2]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[2]
 }
 
 func (x BindOutcome) Number() protoreflect.EnumNumber {
@@ -220,7 +220,7 @@ func (x BindOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BindOutcome.Descriptor instead.
 func (BindOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 // Why a request has no answer, in the trailer "extender-reason". OPTIONAL: without it, and with a name that the gateway does
@@ -290,11 +290,11 @@ func (x ErrorReason) String() string {
 }
 
 func (ErrorReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_policy_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[3].Descriptor()
 }
 
 func (ErrorReason) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_policy_proto_enumTypes[3]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[3]
 }
 
 func (x ErrorReason) Number() protoreflect.EnumNumber {
@@ -303,7 +303,7 @@ func (x ErrorReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorReason.Descriptor instead.
 func (ErrorReason) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 // The beginning of every request.
@@ -314,7 +314,7 @@ type Call struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// REQUIRED. What the answer is used for. A backend with side effects rejects (FAILED_PRECONDITION) any
 	// purpose other than PURPOSE_DECIDE.
-	Purpose Purpose `protobuf:"varint,2,opt,name=purpose,proto3,enum=extender.policy.v1alpha1.Purpose" json:"purpose,omitempty"`
+	Purpose Purpose `protobuf:"varint,2,opt,name=purpose,proto3,enum=extender.policy.v1beta1.Purpose" json:"purpose,omitempty"`
 	// REQUIRED. The calling replica of the gateway: its host name. At most 253 bytes.
 	Gateway string `protobuf:"bytes,3,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
@@ -336,7 +336,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +348,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +361,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Call) GetId() string {
@@ -420,7 +420,7 @@ type Result struct {
 	Evaluated uint32 `protobuf:"varint,1,opt,name=evaluated,proto3" json:"evaluated,omitempty"`
 	// OPTIONAL. Set if the backend could not read the nodes in the form in which they were sent. The
 	// gateway then ignores the rest of the response and sends the nodes inline, once. Absent: no miss.
-	Miss Miss `protobuf:"varint,2,opt,name=miss,proto3,enum=extender.policy.v1alpha1.Miss" json:"miss,omitempty"`
+	Miss Miss `protobuf:"varint,2,opt,name=miss,proto3,enum=extender.policy.v1beta1.Miss" json:"miss,omitempty"`
 	// OPTIONAL. GetInfoResponse.revision of the code and rules that produced this answer. Absent: unknown.
 	// At most REVISION_BYTES.
 	Revision      string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -430,7 +430,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +442,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +455,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Result) GetEvaluated() uint32 {
@@ -497,7 +497,7 @@ type FilterRequest struct {
 
 func (x *FilterRequest) Reset() {
 	*x = FilterRequest{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +509,7 @@ func (x *FilterRequest) String() string {
 func (*FilterRequest) ProtoMessage() {}
 
 func (x *FilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +522,7 @@ func (x *FilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterRequest.ProtoReflect.Descriptor instead.
 func (*FilterRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *FilterRequest) GetCall() *Call {
@@ -568,7 +568,7 @@ type FilterResponse struct {
 
 func (x *FilterResponse) Reset() {
 	*x = FilterResponse{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +580,7 @@ func (x *FilterResponse) String() string {
 func (*FilterResponse) ProtoMessage() {}
 
 func (x *FilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +593,7 @@ func (x *FilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterResponse.ProtoReflect.Descriptor instead.
 func (*FilterResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FilterResponse) GetResult() *Result {
@@ -640,7 +640,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +652,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +665,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Rejection) GetReason() string {
@@ -710,7 +710,7 @@ type ScoreRequest struct {
 
 func (x *ScoreRequest) Reset() {
 	*x = ScoreRequest{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +722,7 @@ func (x *ScoreRequest) String() string {
 func (*ScoreRequest) ProtoMessage() {}
 
 func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +735,7 @@ func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreRequest.ProtoReflect.Descriptor instead.
 func (*ScoreRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ScoreRequest) GetCall() *Call {
@@ -771,7 +771,7 @@ type ScoreResponse struct {
 
 func (x *ScoreResponse) Reset() {
 	*x = ScoreResponse{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +783,7 @@ func (x *ScoreResponse) String() string {
 func (*ScoreResponse) ProtoMessage() {}
 
 func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +796,7 @@ func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreResponse.ProtoReflect.Descriptor instead.
 func (*ScoreResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ScoreResponse) GetResult() *Result {
@@ -825,7 +825,7 @@ type Scores struct {
 
 func (x *Scores) Reset() {
 	*x = Scores{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +837,7 @@ func (x *Scores) String() string {
 func (*Scores) ProtoMessage() {}
 
 func (x *Scores) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +850,7 @@ func (x *Scores) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scores.ProtoReflect.Descriptor instead.
 func (*Scores) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Scores) GetValues() []int32 {
@@ -876,7 +876,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +888,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +901,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PreemptRequest) GetCall() *Call {
@@ -948,7 +948,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +960,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +973,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Candidate) GetVictims() []*Victim {
@@ -1011,7 +1011,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1023,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1036,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Victim) GetUid() string {
@@ -1066,7 +1066,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1078,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1091,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{11}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PreemptResponse) GetResult() *Result {
@@ -1129,7 +1129,7 @@ type KeptCandidate struct {
 
 func (x *KeptCandidate) Reset() {
 	*x = KeptCandidate{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1141,7 @@ func (x *KeptCandidate) String() string {
 func (*KeptCandidate) ProtoMessage() {}
 
 func (x *KeptCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1154,7 @@ func (x *KeptCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptCandidate.ProtoReflect.Descriptor instead.
 func (*KeptCandidate) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{12}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeptCandidate) GetPosition() uint32 {
@@ -1205,7 +1205,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[13]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1217,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[13]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1230,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{13}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BindRequest) GetCall() *Call {
@@ -1278,7 +1278,7 @@ func (x *BindRequest) GetPod() *Pod {
 type BindResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The unspecified value is a failure: an empty answer does not mean "bound".
-	Outcome BindOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=extender.policy.v1alpha1.BindOutcome" json:"outcome,omitempty"`
+	Outcome BindOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=extender.policy.v1beta1.BindOutcome" json:"outcome,omitempty"`
 	// OPTIONAL. Why the backend declined or has not bound the pod, for people. At most BIND_MESSAGE_BYTES.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1287,7 +1287,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[14]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1299,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_policy_proto_msgTypes[14]
+	mi := &file_extender_policy_v1beta1_policy_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1312,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{14}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BindResponse) GetOutcome() BindOutcome {
@@ -1329,82 +1329,82 @@ func (x *BindResponse) GetMessage() string {
 	return ""
 }
 
-var File_extender_policy_v1alpha1_policy_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_policy_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_policy_proto_rawDesc = "" +
 	"\n" +
-	"%extender/policy/v1alpha1/policy.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\xcd\x01\n" +
+	"$extender/policy/v1beta1/policy.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\"\xcc\x01\n" +
 	"\x04Call\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
-	"\apurpose\x18\x02 \x01(\x0e2!.extender.policy.v1alpha1.PurposeR\apurpose\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12:\n" +
+	"\apurpose\x18\x02 \x01(\x0e2 .extender.policy.v1beta1.PurposeR\apurpose\x12\x18\n" +
 	"\agateway\x18\x03 \x01(\tR\agateway\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x12\n" +
 	"\x04args\x18\x05 \x01(\fR\x04args\x12\x14\n" +
 	"\x05reads\x18\x06 \x01(\rR\x05reads\x12\x1a\n" +
-	"\bsnapshot\x18\a \x01(\x06R\bsnapshot\"v\n" +
+	"\bsnapshot\x18\a \x01(\x06R\bsnapshot\"u\n" +
 	"\x06Result\x12\x1c\n" +
-	"\tevaluated\x18\x01 \x01(\rR\tevaluated\x122\n" +
-	"\x04miss\x18\x02 \x01(\x0e2\x1e.extender.policy.v1alpha1.MissR\x04miss\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\xcc\x01\n" +
-	"\rFilterRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\x12\x1f\n" +
+	"\tevaluated\x18\x01 \x01(\rR\tevaluated\x121\n" +
+	"\x04miss\x18\x02 \x01(\x0e2\x1d.extender.policy.v1beta1.MissR\x04miss\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\xc9\x01\n" +
+	"\rFilterRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\x12\x1f\n" +
 	"\vwant_scores\x18\x04 \x01(\bR\n" +
-	"wantScores\"\xc9\x01\n" +
-	"\x0eFilterResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x12C\n" +
+	"wantScores\"\xc6\x01\n" +
+	"\x0eFilterResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x12B\n" +
 	"\n" +
-	"rejections\x18\x02 \x03(\v2#.extender.policy.v1alpha1.RejectionR\n" +
-	"rejections\x128\n" +
-	"\x06scores\x18\x03 \x01(\v2 .extender.policy.v1alpha1.ScoresR\x06scores\"\x85\x01\n" +
+	"rejections\x18\x02 \x03(\v2\".extender.policy.v1beta1.RejectionR\n" +
+	"rejections\x127\n" +
+	"\x06scores\x18\x03 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"\x85\x01\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x13preemption_may_help\x18\x02 \x01(\bR\x11preemptionMayHelp\x12\x1c\n" +
 	"\tpositions\x18\x03 \x03(\rR\tpositions\x12\x12\n" +
-	"\x04rule\x18\x04 \x01(\tR\x04rule\"\xaa\x01\n" +
-	"\fScoreRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\"\x83\x01\n" +
-	"\rScoreResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x128\n" +
-	"\x06scores\x18\x02 \x01(\v2 .extender.policy.v1alpha1.ScoresR\x06scores\" \n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\"\xa7\x01\n" +
+	"\fScoreRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\x81\x01\n" +
+	"\rScoreResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x127\n" +
+	"\x06scores\x18\x02 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\" \n" +
 	"\x06Scores\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x11R\x06values\"\xf1\x01\n" +
-	"\x0ePreemptRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\x12C\n" +
+	"\x06values\x18\x01 \x03(\x11R\x06values\"\xed\x01\n" +
+	"\x0ePreemptRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\x12B\n" +
 	"\n" +
-	"candidates\x18\x04 \x03(\v2#.extender.policy.v1alpha1.CandidateR\n" +
-	"candidates\"\x90\x01\n" +
-	"\tCandidate\x12:\n" +
-	"\avictims\x18\x01 \x03(\v2 .extender.policy.v1alpha1.VictimR\avictims\x12%\n" +
+	"candidates\x18\x04 \x03(\v2\".extender.policy.v1beta1.CandidateR\n" +
+	"candidates\"\x8f\x01\n" +
+	"\tCandidate\x129\n" +
+	"\avictims\x18\x01 \x03(\v2\x1f.extender.policy.v1beta1.VictimR\avictims\x12%\n" +
 	"\x0epdb_violations\x18\x02 \x01(\rR\rpdbViolations\x12 \n" +
-	"\vplaceholder\x18\x03 \x01(\bR\vplaceholder\"K\n" +
+	"\vplaceholder\x18\x03 \x01(\bR\vplaceholder\"J\n" +
 	"\x06Victim\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\tR\x03uid\x12/\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\"\x88\x01\n" +
-	"\x0fPreemptResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x12;\n" +
-	"\x04kept\x18\x02 \x03(\v2'.extender.policy.v1alpha1.KeptCandidateR\x04kept\"\xa3\x01\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12.\n" +
+	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\"\x86\x01\n" +
+	"\x0fPreemptResponse\x127\n" +
+	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x12:\n" +
+	"\x04kept\x18\x02 \x03(\v2&.extender.policy.v1beta1.KeptCandidateR\x04kept\"\xa3\x01\n" +
 	"\rKeptCandidate\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x12\x18\n" +
 	"\avictims\x18\x02 \x03(\rR\avictims\x12\x1d\n" +
 	"\n" +
 	"added_uids\x18\x03 \x03(\tR\taddedUids\x12*\n" +
 	"\x0epdb_violations\x18\x04 \x01(\rH\x00R\rpdbViolations\x88\x01\x01B\x11\n" +
-	"\x0f_pdb_violations\"\xca\x01\n" +
-	"\vBindRequest\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12\x1c\n" +
+	"\x0f_pdb_violations\"\xc8\x01\n" +
+	"\vBindRequest\x121\n" +
+	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x04 \x01(\tR\x03uid\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\x12/\n" +
-	"\x03pod\x18\x06 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\"i\n" +
-	"\fBindResponse\x12?\n" +
-	"\aoutcome\x18\x01 \x01(\x0e2%.extender.policy.v1alpha1.BindOutcomeR\aoutcome\x12\x18\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12.\n" +
+	"\x03pod\x18\x06 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\"h\n" +
+	"\fBindResponse\x12>\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2$.extender.policy.v1beta1.BindOutcomeR\aoutcome\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage*\x8b\x01\n" +
 	"\aPurpose\x12\x17\n" +
 	"\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x12\n" +
@@ -1433,89 +1433,89 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x06\x12\x1a\n" +
 	"\x16ERROR_REASON_NOT_READY\x10\a\x12\x1e\n" +
 	"\x1aERROR_REASON_CANNOT_ANSWER\x10\b\x12\x1e\n" +
-	"\x1aERROR_REASON_POLICY_FAILED\x10\t2\xdd\x03\n" +
-	"\rPolicyService\x12^\n" +
-	"\aGetInfo\x12(.extender.policy.v1alpha1.GetInfoRequest\x1a).extender.policy.v1alpha1.GetInfoResponse\x12[\n" +
-	"\x06Filter\x12'.extender.policy.v1alpha1.FilterRequest\x1a(.extender.policy.v1alpha1.FilterResponse\x12X\n" +
-	"\x05Score\x12&.extender.policy.v1alpha1.ScoreRequest\x1a'.extender.policy.v1alpha1.ScoreResponse\x12^\n" +
-	"\aPreempt\x12(.extender.policy.v1alpha1.PreemptRequest\x1a).extender.policy.v1alpha1.PreemptResponse\x12U\n" +
-	"\x04Bind\x12%.extender.policy.v1alpha1.BindRequest\x1a&.extender.policy.v1alpha1.BindResponseBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x1aERROR_REASON_POLICY_FAILED\x10\t2\xd3\x03\n" +
+	"\rPolicyService\x12\\\n" +
+	"\aGetInfo\x12'.extender.policy.v1beta1.GetInfoRequest\x1a(.extender.policy.v1beta1.GetInfoResponse\x12Y\n" +
+	"\x06Filter\x12&.extender.policy.v1beta1.FilterRequest\x1a'.extender.policy.v1beta1.FilterResponse\x12V\n" +
+	"\x05Score\x12%.extender.policy.v1beta1.ScoreRequest\x1a&.extender.policy.v1beta1.ScoreResponse\x12\\\n" +
+	"\aPreempt\x12'.extender.policy.v1beta1.PreemptRequest\x1a(.extender.policy.v1beta1.PreemptResponse\x12S\n" +
+	"\x04Bind\x12$.extender.policy.v1beta1.BindRequest\x1a%.extender.policy.v1beta1.BindResponseBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_policy_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_policy_proto_rawDescData []byte
+	file_extender_policy_v1beta1_policy_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_policy_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_policy_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_policy_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_policy_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_policy_proto_rawDesc), len(file_extender_policy_v1alpha1_policy_proto_rawDesc)))
+func file_extender_policy_v1beta1_policy_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_policy_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_policy_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_policy_proto_rawDesc), len(file_extender_policy_v1beta1_policy_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_policy_proto_rawDescData
+	return file_extender_policy_v1beta1_policy_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_extender_policy_v1alpha1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
-var file_extender_policy_v1alpha1_policy_proto_goTypes = []any{
-	(Purpose)(0),            // 0: extender.policy.v1alpha1.Purpose
-	(Miss)(0),               // 1: extender.policy.v1alpha1.Miss
-	(BindOutcome)(0),        // 2: extender.policy.v1alpha1.BindOutcome
-	(ErrorReason)(0),        // 3: extender.policy.v1alpha1.ErrorReason
-	(*Call)(nil),            // 4: extender.policy.v1alpha1.Call
-	(*Result)(nil),          // 5: extender.policy.v1alpha1.Result
-	(*FilterRequest)(nil),   // 6: extender.policy.v1alpha1.FilterRequest
-	(*FilterResponse)(nil),  // 7: extender.policy.v1alpha1.FilterResponse
-	(*Rejection)(nil),       // 8: extender.policy.v1alpha1.Rejection
-	(*ScoreRequest)(nil),    // 9: extender.policy.v1alpha1.ScoreRequest
-	(*ScoreResponse)(nil),   // 10: extender.policy.v1alpha1.ScoreResponse
-	(*Scores)(nil),          // 11: extender.policy.v1alpha1.Scores
-	(*PreemptRequest)(nil),  // 12: extender.policy.v1alpha1.PreemptRequest
-	(*Candidate)(nil),       // 13: extender.policy.v1alpha1.Candidate
-	(*Victim)(nil),          // 14: extender.policy.v1alpha1.Victim
-	(*PreemptResponse)(nil), // 15: extender.policy.v1alpha1.PreemptResponse
-	(*KeptCandidate)(nil),   // 16: extender.policy.v1alpha1.KeptCandidate
-	(*BindRequest)(nil),     // 17: extender.policy.v1alpha1.BindRequest
-	(*BindResponse)(nil),    // 18: extender.policy.v1alpha1.BindResponse
-	(*Pod)(nil),             // 19: extender.policy.v1alpha1.Pod
-	(*Nodes)(nil),           // 20: extender.policy.v1alpha1.Nodes
-	(*GetInfoRequest)(nil),  // 21: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil), // 22: extender.policy.v1alpha1.GetInfoResponse
+var file_extender_policy_v1beta1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_extender_policy_v1beta1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_extender_policy_v1beta1_policy_proto_goTypes = []any{
+	(Purpose)(0),            // 0: extender.policy.v1beta1.Purpose
+	(Miss)(0),               // 1: extender.policy.v1beta1.Miss
+	(BindOutcome)(0),        // 2: extender.policy.v1beta1.BindOutcome
+	(ErrorReason)(0),        // 3: extender.policy.v1beta1.ErrorReason
+	(*Call)(nil),            // 4: extender.policy.v1beta1.Call
+	(*Result)(nil),          // 5: extender.policy.v1beta1.Result
+	(*FilterRequest)(nil),   // 6: extender.policy.v1beta1.FilterRequest
+	(*FilterResponse)(nil),  // 7: extender.policy.v1beta1.FilterResponse
+	(*Rejection)(nil),       // 8: extender.policy.v1beta1.Rejection
+	(*ScoreRequest)(nil),    // 9: extender.policy.v1beta1.ScoreRequest
+	(*ScoreResponse)(nil),   // 10: extender.policy.v1beta1.ScoreResponse
+	(*Scores)(nil),          // 11: extender.policy.v1beta1.Scores
+	(*PreemptRequest)(nil),  // 12: extender.policy.v1beta1.PreemptRequest
+	(*Candidate)(nil),       // 13: extender.policy.v1beta1.Candidate
+	(*Victim)(nil),          // 14: extender.policy.v1beta1.Victim
+	(*PreemptResponse)(nil), // 15: extender.policy.v1beta1.PreemptResponse
+	(*KeptCandidate)(nil),   // 16: extender.policy.v1beta1.KeptCandidate
+	(*BindRequest)(nil),     // 17: extender.policy.v1beta1.BindRequest
+	(*BindResponse)(nil),    // 18: extender.policy.v1beta1.BindResponse
+	(*Pod)(nil),             // 19: extender.policy.v1beta1.Pod
+	(*Nodes)(nil),           // 20: extender.policy.v1beta1.Nodes
+	(*GetInfoRequest)(nil),  // 21: extender.policy.v1beta1.GetInfoRequest
+	(*GetInfoResponse)(nil), // 22: extender.policy.v1beta1.GetInfoResponse
 }
-var file_extender_policy_v1alpha1_policy_proto_depIdxs = []int32{
-	0,  // 0: extender.policy.v1alpha1.Call.purpose:type_name -> extender.policy.v1alpha1.Purpose
-	1,  // 1: extender.policy.v1alpha1.Result.miss:type_name -> extender.policy.v1alpha1.Miss
-	4,  // 2: extender.policy.v1alpha1.FilterRequest.call:type_name -> extender.policy.v1alpha1.Call
-	19, // 3: extender.policy.v1alpha1.FilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	20, // 4: extender.policy.v1alpha1.FilterRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	5,  // 5: extender.policy.v1alpha1.FilterResponse.result:type_name -> extender.policy.v1alpha1.Result
-	8,  // 6: extender.policy.v1alpha1.FilterResponse.rejections:type_name -> extender.policy.v1alpha1.Rejection
-	11, // 7: extender.policy.v1alpha1.FilterResponse.scores:type_name -> extender.policy.v1alpha1.Scores
-	4,  // 8: extender.policy.v1alpha1.ScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
-	19, // 9: extender.policy.v1alpha1.ScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	20, // 10: extender.policy.v1alpha1.ScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	5,  // 11: extender.policy.v1alpha1.ScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
-	11, // 12: extender.policy.v1alpha1.ScoreResponse.scores:type_name -> extender.policy.v1alpha1.Scores
-	4,  // 13: extender.policy.v1alpha1.PreemptRequest.call:type_name -> extender.policy.v1alpha1.Call
-	19, // 14: extender.policy.v1alpha1.PreemptRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	20, // 15: extender.policy.v1alpha1.PreemptRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	13, // 16: extender.policy.v1alpha1.PreemptRequest.candidates:type_name -> extender.policy.v1alpha1.Candidate
-	14, // 17: extender.policy.v1alpha1.Candidate.victims:type_name -> extender.policy.v1alpha1.Victim
-	19, // 18: extender.policy.v1alpha1.Victim.pod:type_name -> extender.policy.v1alpha1.Pod
-	5,  // 19: extender.policy.v1alpha1.PreemptResponse.result:type_name -> extender.policy.v1alpha1.Result
-	16, // 20: extender.policy.v1alpha1.PreemptResponse.kept:type_name -> extender.policy.v1alpha1.KeptCandidate
-	4,  // 21: extender.policy.v1alpha1.BindRequest.call:type_name -> extender.policy.v1alpha1.Call
-	19, // 22: extender.policy.v1alpha1.BindRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	2,  // 23: extender.policy.v1alpha1.BindResponse.outcome:type_name -> extender.policy.v1alpha1.BindOutcome
-	21, // 24: extender.policy.v1alpha1.PolicyService.GetInfo:input_type -> extender.policy.v1alpha1.GetInfoRequest
-	6,  // 25: extender.policy.v1alpha1.PolicyService.Filter:input_type -> extender.policy.v1alpha1.FilterRequest
-	9,  // 26: extender.policy.v1alpha1.PolicyService.Score:input_type -> extender.policy.v1alpha1.ScoreRequest
-	12, // 27: extender.policy.v1alpha1.PolicyService.Preempt:input_type -> extender.policy.v1alpha1.PreemptRequest
-	17, // 28: extender.policy.v1alpha1.PolicyService.Bind:input_type -> extender.policy.v1alpha1.BindRequest
-	22, // 29: extender.policy.v1alpha1.PolicyService.GetInfo:output_type -> extender.policy.v1alpha1.GetInfoResponse
-	7,  // 30: extender.policy.v1alpha1.PolicyService.Filter:output_type -> extender.policy.v1alpha1.FilterResponse
-	10, // 31: extender.policy.v1alpha1.PolicyService.Score:output_type -> extender.policy.v1alpha1.ScoreResponse
-	15, // 32: extender.policy.v1alpha1.PolicyService.Preempt:output_type -> extender.policy.v1alpha1.PreemptResponse
-	18, // 33: extender.policy.v1alpha1.PolicyService.Bind:output_type -> extender.policy.v1alpha1.BindResponse
+var file_extender_policy_v1beta1_policy_proto_depIdxs = []int32{
+	0,  // 0: extender.policy.v1beta1.Call.purpose:type_name -> extender.policy.v1beta1.Purpose
+	1,  // 1: extender.policy.v1beta1.Result.miss:type_name -> extender.policy.v1beta1.Miss
+	4,  // 2: extender.policy.v1beta1.FilterRequest.call:type_name -> extender.policy.v1beta1.Call
+	19, // 3: extender.policy.v1beta1.FilterRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	20, // 4: extender.policy.v1beta1.FilterRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	5,  // 5: extender.policy.v1beta1.FilterResponse.result:type_name -> extender.policy.v1beta1.Result
+	8,  // 6: extender.policy.v1beta1.FilterResponse.rejections:type_name -> extender.policy.v1beta1.Rejection
+	11, // 7: extender.policy.v1beta1.FilterResponse.scores:type_name -> extender.policy.v1beta1.Scores
+	4,  // 8: extender.policy.v1beta1.ScoreRequest.call:type_name -> extender.policy.v1beta1.Call
+	19, // 9: extender.policy.v1beta1.ScoreRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	20, // 10: extender.policy.v1beta1.ScoreRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	5,  // 11: extender.policy.v1beta1.ScoreResponse.result:type_name -> extender.policy.v1beta1.Result
+	11, // 12: extender.policy.v1beta1.ScoreResponse.scores:type_name -> extender.policy.v1beta1.Scores
+	4,  // 13: extender.policy.v1beta1.PreemptRequest.call:type_name -> extender.policy.v1beta1.Call
+	19, // 14: extender.policy.v1beta1.PreemptRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	20, // 15: extender.policy.v1beta1.PreemptRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	13, // 16: extender.policy.v1beta1.PreemptRequest.candidates:type_name -> extender.policy.v1beta1.Candidate
+	14, // 17: extender.policy.v1beta1.Candidate.victims:type_name -> extender.policy.v1beta1.Victim
+	19, // 18: extender.policy.v1beta1.Victim.pod:type_name -> extender.policy.v1beta1.Pod
+	5,  // 19: extender.policy.v1beta1.PreemptResponse.result:type_name -> extender.policy.v1beta1.Result
+	16, // 20: extender.policy.v1beta1.PreemptResponse.kept:type_name -> extender.policy.v1beta1.KeptCandidate
+	4,  // 21: extender.policy.v1beta1.BindRequest.call:type_name -> extender.policy.v1beta1.Call
+	19, // 22: extender.policy.v1beta1.BindRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	2,  // 23: extender.policy.v1beta1.BindResponse.outcome:type_name -> extender.policy.v1beta1.BindOutcome
+	21, // 24: extender.policy.v1beta1.PolicyService.GetInfo:input_type -> extender.policy.v1beta1.GetInfoRequest
+	6,  // 25: extender.policy.v1beta1.PolicyService.Filter:input_type -> extender.policy.v1beta1.FilterRequest
+	9,  // 26: extender.policy.v1beta1.PolicyService.Score:input_type -> extender.policy.v1beta1.ScoreRequest
+	12, // 27: extender.policy.v1beta1.PolicyService.Preempt:input_type -> extender.policy.v1beta1.PreemptRequest
+	17, // 28: extender.policy.v1beta1.PolicyService.Bind:input_type -> extender.policy.v1beta1.BindRequest
+	22, // 29: extender.policy.v1beta1.PolicyService.GetInfo:output_type -> extender.policy.v1beta1.GetInfoResponse
+	7,  // 30: extender.policy.v1beta1.PolicyService.Filter:output_type -> extender.policy.v1beta1.FilterResponse
+	10, // 31: extender.policy.v1beta1.PolicyService.Score:output_type -> extender.policy.v1beta1.ScoreResponse
+	15, // 32: extender.policy.v1beta1.PolicyService.Preempt:output_type -> extender.policy.v1beta1.PreemptResponse
+	18, // 33: extender.policy.v1beta1.PolicyService.Bind:output_type -> extender.policy.v1beta1.BindResponse
 	29, // [29:34] is the sub-list for method output_type
 	24, // [24:29] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
@@ -1523,31 +1523,31 @@ var file_extender_policy_v1alpha1_policy_proto_depIdxs = []int32{
 	0,  // [0:24] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_policy_proto_init() }
-func file_extender_policy_v1alpha1_policy_proto_init() {
-	if File_extender_policy_v1alpha1_policy_proto != nil {
+func init() { file_extender_policy_v1beta1_policy_proto_init() }
+func file_extender_policy_v1beta1_policy_proto_init() {
+	if File_extender_policy_v1beta1_policy_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_info_proto_init()
-	file_extender_policy_v1alpha1_node_proto_init()
-	file_extender_policy_v1alpha1_pod_proto_init()
-	file_extender_policy_v1alpha1_policy_proto_msgTypes[12].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_info_proto_init()
+	file_extender_policy_v1beta1_node_proto_init()
+	file_extender_policy_v1beta1_pod_proto_init()
+	file_extender_policy_v1beta1_policy_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_policy_proto_rawDesc), len(file_extender_policy_v1alpha1_policy_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_policy_proto_rawDesc), len(file_extender_policy_v1beta1_policy_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_policy_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_policy_proto_depIdxs,
-		EnumInfos:         file_extender_policy_v1alpha1_policy_proto_enumTypes,
-		MessageInfos:      file_extender_policy_v1alpha1_policy_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_policy_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_policy_proto_depIdxs,
+		EnumInfos:         file_extender_policy_v1beta1_policy_proto_enumTypes,
+		MessageInfos:      file_extender_policy_v1beta1_policy_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_policy_proto = out.File
-	file_extender_policy_v1alpha1_policy_proto_goTypes = nil
-	file_extender_policy_v1alpha1_policy_proto_depIdxs = nil
+	File_extender_policy_v1beta1_policy_proto = out.File
+	file_extender_policy_v1beta1_policy_proto_goTypes = nil
+	file_extender_policy_v1beta1_policy_proto_depIdxs = nil
 }

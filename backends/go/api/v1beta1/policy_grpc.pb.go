@@ -24,9 +24,9 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: extender/policy/v1alpha1/policy.proto
+// source: extender/policy/v1beta1/policy.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	context "context"
@@ -41,11 +41,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PolicyService_GetInfo_FullMethodName = "/extender.policy.v1alpha1.PolicyService/GetInfo"
-	PolicyService_Filter_FullMethodName  = "/extender.policy.v1alpha1.PolicyService/Filter"
-	PolicyService_Score_FullMethodName   = "/extender.policy.v1alpha1.PolicyService/Score"
-	PolicyService_Preempt_FullMethodName = "/extender.policy.v1alpha1.PolicyService/Preempt"
-	PolicyService_Bind_FullMethodName    = "/extender.policy.v1alpha1.PolicyService/Bind"
+	PolicyService_GetInfo_FullMethodName = "/extender.policy.v1beta1.PolicyService/GetInfo"
+	PolicyService_Filter_FullMethodName  = "/extender.policy.v1beta1.PolicyService/Filter"
+	PolicyService_Score_FullMethodName   = "/extender.policy.v1beta1.PolicyService/Score"
+	PolicyService_Preempt_FullMethodName = "/extender.policy.v1beta1.PolicyService/Preempt"
+	PolicyService_Bind_FullMethodName    = "/extender.policy.v1beta1.PolicyService/Bind"
 )
 
 // PolicyServiceClient is the client API for PolicyService service.
@@ -336,7 +336,7 @@ func _PolicyService_Bind_Handler(srv interface{}, ctx context.Context, dec func(
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var PolicyService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "extender.policy.v1alpha1.PolicyService",
+	ServiceName: "extender.policy.v1beta1.PolicyService",
 	HandlerType: (*PolicyServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
@@ -361,5 +361,5 @@ var PolicyService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "extender/policy/v1alpha1/policy.proto",
+	Metadata: "extender/policy/v1beta1/policy.proto",
 }

@@ -4,9 +4,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/introspection.proto
+// source: extender/policy/v1beta1/introspection.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -41,7 +41,7 @@ type IntrospectRequest struct {
 
 func (x *IntrospectRequest) Reset() {
 	*x = IntrospectRequest{}
-	mi := &file_extender_policy_v1alpha1_introspection_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_introspection_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -53,7 +53,7 @@ func (x *IntrospectRequest) String() string {
 func (*IntrospectRequest) ProtoMessage() {}
 
 func (x *IntrospectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_introspection_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_introspection_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -66,7 +66,7 @@ func (x *IntrospectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntrospectRequest.ProtoReflect.Descriptor instead.
 func (*IntrospectRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_introspection_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_introspection_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *IntrospectRequest) GetBackend() string {
@@ -114,7 +114,7 @@ type IntrospectResponse struct {
 
 func (x *IntrospectResponse) Reset() {
 	*x = IntrospectResponse{}
-	mi := &file_extender_policy_v1alpha1_introspection_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_introspection_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -126,7 +126,7 @@ func (x *IntrospectResponse) String() string {
 func (*IntrospectResponse) ProtoMessage() {}
 
 func (x *IntrospectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_introspection_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_introspection_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -139,7 +139,7 @@ func (x *IntrospectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntrospectResponse.ProtoReflect.Descriptor instead.
 func (*IntrospectResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_introspection_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_introspection_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *IntrospectResponse) GetJson() []byte {
@@ -149,19 +149,19 @@ func (x *IntrospectResponse) GetJson() []byte {
 	return nil
 }
 
-var File_extender_policy_v1alpha1_introspection_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_introspection_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_introspection_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_introspection_proto_rawDesc = "" +
 	"\n" +
-	",extender/policy/v1alpha1/introspection.proto\x12\x18extender.policy.v1alpha1\"\xf9\x02\n" +
+	"+extender/policy/v1beta1/introspection.proto\x12\x17extender.policy.v1beta1\"\xf7\x02\n" +
 	"\x11IntrospectRequest\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x12\x12\n" +
 	"\x04args\x18\x02 \x01(\fR\x04args\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12[\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12Z\n" +
 	"\n" +
-	"parameters\x18\x04 \x03(\v2;.extender.policy.v1alpha1.IntrospectRequest.ParametersEntryR\n" +
-	"parameters\x12L\n" +
-	"\x05query\x18\x05 \x03(\v26.extender.policy.v1alpha1.IntrospectRequest.QueryEntryR\x05query\x1a=\n" +
+	"parameters\x18\x04 \x03(\v2:.extender.policy.v1beta1.IntrospectRequest.ParametersEntryR\n" +
+	"parameters\x12K\n" +
+	"\x05query\x18\x05 \x03(\v25.extender.policy.v1beta1.IntrospectRequest.QueryEntryR\x05query\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -170,36 +170,36 @@ const file_extender_policy_v1alpha1_introspection_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"(\n" +
 	"\x12IntrospectResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json2\x7f\n" +
-	"\x14IntrospectionService\x12g\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json2}\n" +
+	"\x14IntrospectionService\x12e\n" +
 	"\n" +
-	"Introspect\x12+.extender.policy.v1alpha1.IntrospectRequest\x1a,.extender.policy.v1alpha1.IntrospectResponseBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"Introspect\x12*.extender.policy.v1beta1.IntrospectRequest\x1a+.extender.policy.v1beta1.IntrospectResponseBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_introspection_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_introspection_proto_rawDescData []byte
+	file_extender_policy_v1beta1_introspection_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_introspection_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_introspection_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_introspection_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_introspection_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_introspection_proto_rawDesc), len(file_extender_policy_v1alpha1_introspection_proto_rawDesc)))
+func file_extender_policy_v1beta1_introspection_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_introspection_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_introspection_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_introspection_proto_rawDesc), len(file_extender_policy_v1beta1_introspection_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_introspection_proto_rawDescData
+	return file_extender_policy_v1beta1_introspection_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_introspection_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
-var file_extender_policy_v1alpha1_introspection_proto_goTypes = []any{
-	(*IntrospectRequest)(nil),  // 0: extender.policy.v1alpha1.IntrospectRequest
-	(*IntrospectResponse)(nil), // 1: extender.policy.v1alpha1.IntrospectResponse
-	nil,                        // 2: extender.policy.v1alpha1.IntrospectRequest.ParametersEntry
-	nil,                        // 3: extender.policy.v1alpha1.IntrospectRequest.QueryEntry
+var file_extender_policy_v1beta1_introspection_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_extender_policy_v1beta1_introspection_proto_goTypes = []any{
+	(*IntrospectRequest)(nil),  // 0: extender.policy.v1beta1.IntrospectRequest
+	(*IntrospectResponse)(nil), // 1: extender.policy.v1beta1.IntrospectResponse
+	nil,                        // 2: extender.policy.v1beta1.IntrospectRequest.ParametersEntry
+	nil,                        // 3: extender.policy.v1beta1.IntrospectRequest.QueryEntry
 }
-var file_extender_policy_v1alpha1_introspection_proto_depIdxs = []int32{
-	2, // 0: extender.policy.v1alpha1.IntrospectRequest.parameters:type_name -> extender.policy.v1alpha1.IntrospectRequest.ParametersEntry
-	3, // 1: extender.policy.v1alpha1.IntrospectRequest.query:type_name -> extender.policy.v1alpha1.IntrospectRequest.QueryEntry
-	0, // 2: extender.policy.v1alpha1.IntrospectionService.Introspect:input_type -> extender.policy.v1alpha1.IntrospectRequest
-	1, // 3: extender.policy.v1alpha1.IntrospectionService.Introspect:output_type -> extender.policy.v1alpha1.IntrospectResponse
+var file_extender_policy_v1beta1_introspection_proto_depIdxs = []int32{
+	2, // 0: extender.policy.v1beta1.IntrospectRequest.parameters:type_name -> extender.policy.v1beta1.IntrospectRequest.ParametersEntry
+	3, // 1: extender.policy.v1beta1.IntrospectRequest.query:type_name -> extender.policy.v1beta1.IntrospectRequest.QueryEntry
+	0, // 2: extender.policy.v1beta1.IntrospectionService.Introspect:input_type -> extender.policy.v1beta1.IntrospectRequest
+	1, // 3: extender.policy.v1beta1.IntrospectionService.Introspect:output_type -> extender.policy.v1beta1.IntrospectResponse
 	3, // [3:4] is the sub-list for method output_type
 	2, // [2:3] is the sub-list for method input_type
 	2, // [2:2] is the sub-list for extension type_name
@@ -207,26 +207,26 @@ var file_extender_policy_v1alpha1_introspection_proto_depIdxs = []int32{
 	0, // [0:2] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_introspection_proto_init() }
-func file_extender_policy_v1alpha1_introspection_proto_init() {
-	if File_extender_policy_v1alpha1_introspection_proto != nil {
+func init() { file_extender_policy_v1beta1_introspection_proto_init() }
+func file_extender_policy_v1beta1_introspection_proto_init() {
+	if File_extender_policy_v1beta1_introspection_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_introspection_proto_rawDesc), len(file_extender_policy_v1alpha1_introspection_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_introspection_proto_rawDesc), len(file_extender_policy_v1beta1_introspection_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_introspection_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_introspection_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_introspection_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_introspection_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_introspection_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_introspection_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_introspection_proto = out.File
-	file_extender_policy_v1alpha1_introspection_proto_goTypes = nil
-	file_extender_policy_v1alpha1_introspection_proto_depIdxs = nil
+	File_extender_policy_v1beta1_introspection_proto = out.File
+	file_extender_policy_v1beta1_introspection_proto_goTypes = nil
+	file_extender_policy_v1beta1_introspection_proto_depIdxs = nil
 }

@@ -5,7 +5,7 @@ pub struct GetInfoRequest {
     #[prost(string, tag = "1")]
     pub gateway_version: ::prost::alloc::string::String,
     /// REQUIRED. The API packages that the gateway supports, the preferred one first:
-    /// "extender.policy.v1alpha1".
+    /// "extender.policy.v1beta1".
     #[prost(string, repeated, tag = "2")]
     pub api_versions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
@@ -30,7 +30,7 @@ pub struct GetInfoResponse {
     /// Result. Absent: unknown. At most REVISION_BYTES.
     #[prost(string, tag = "3")]
     pub revision: ::prost::alloc::string::String,
-    /// REQUIRED. The API package that the backend implements: "extender.policy.v1alpha1".
+    /// REQUIRED. The API package that the backend implements: "extender.policy.v1beta1".
     #[prost(string, tag = "4")]
     pub api_version: ::prost::alloc::string::String,
     /// OPTIONAL. Features that the gateway must support for this backend to work correctly. A gateway that
@@ -38,7 +38,7 @@ pub struct GetInfoResponse {
     #[prost(string, repeated, tag = "5")]
     pub requires: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// OPTIONAL. Further services at this address, by their full gRPC names:
-    /// "extender.policy.v1alpha1.NodeTableService". Unknown ones are ignored. Absent: none.
+    /// "extender.policy.v1beta1.NodeTableService". Unknown ones are ignored. Absent: none.
     #[prost(string, repeated, tag = "6")]
     pub services: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
@@ -1586,12 +1586,12 @@ pub mod policy_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.PolicyService/GetInfo",
+                "/extender.policy.v1beta1.PolicyService/GetInfo",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new("extender.policy.v1alpha1.PolicyService", "GetInfo"),
+                    GrpcMethod::new("extender.policy.v1beta1.PolicyService", "GetInfo"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -1610,12 +1610,12 @@ pub mod policy_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.PolicyService/Filter",
+                "/extender.policy.v1beta1.PolicyService/Filter",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new("extender.policy.v1alpha1.PolicyService", "Filter"),
+                    GrpcMethod::new("extender.policy.v1beta1.PolicyService", "Filter"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -1634,12 +1634,12 @@ pub mod policy_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.PolicyService/Score",
+                "/extender.policy.v1beta1.PolicyService/Score",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new("extender.policy.v1alpha1.PolicyService", "Score"),
+                    GrpcMethod::new("extender.policy.v1beta1.PolicyService", "Score"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -1661,12 +1661,12 @@ pub mod policy_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.PolicyService/Preempt",
+                "/extender.policy.v1beta1.PolicyService/Preempt",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new("extender.policy.v1alpha1.PolicyService", "Preempt"),
+                    GrpcMethod::new("extender.policy.v1beta1.PolicyService", "Preempt"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -1687,12 +1687,12 @@ pub mod policy_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.PolicyService/Bind",
+                "/extender.policy.v1beta1.PolicyService/Bind",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new("extender.policy.v1alpha1.PolicyService", "Bind"),
+                    GrpcMethod::new("extender.policy.v1beta1.PolicyService", "Bind"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -1842,7 +1842,7 @@ pub mod policy_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/extender.policy.v1alpha1.PolicyService/GetInfo" => {
+                "/extender.policy.v1beta1.PolicyService/GetInfo" => {
                     #[allow(non_camel_case_types)]
                     struct GetInfoSvc<T: PolicyService>(pub Arc<T>);
                     impl<
@@ -1887,7 +1887,7 @@ pub mod policy_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.PolicyService/Filter" => {
+                "/extender.policy.v1beta1.PolicyService/Filter" => {
                     #[allow(non_camel_case_types)]
                     struct FilterSvc<T: PolicyService>(pub Arc<T>);
                     impl<
@@ -1932,7 +1932,7 @@ pub mod policy_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.PolicyService/Score" => {
+                "/extender.policy.v1beta1.PolicyService/Score" => {
                     #[allow(non_camel_case_types)]
                     struct ScoreSvc<T: PolicyService>(pub Arc<T>);
                     impl<
@@ -1976,7 +1976,7 @@ pub mod policy_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.PolicyService/Preempt" => {
+                "/extender.policy.v1beta1.PolicyService/Preempt" => {
                     #[allow(non_camel_case_types)]
                     struct PreemptSvc<T: PolicyService>(pub Arc<T>);
                     impl<
@@ -2021,7 +2021,7 @@ pub mod policy_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.PolicyService/Bind" => {
+                "/extender.policy.v1beta1.PolicyService/Bind" => {
                     #[allow(non_camel_case_types)]
                     struct BindSvc<T: PolicyService>(pub Arc<T>);
                     impl<
@@ -2100,7 +2100,7 @@ pub mod policy_service_server {
         }
     }
     /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "extender.policy.v1alpha1.PolicyService";
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.PolicyService";
     impl<T> tonic::server::NamedService for PolicyServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
@@ -2264,13 +2264,13 @@ pub mod node_table_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.NodeTableService/SyncNodes",
+                "/extender.policy.v1beta1.NodeTableService/SyncNodes",
             );
             let mut req = request.into_streaming_request();
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new(
-                        "extender.policy.v1alpha1.NodeTableService",
+                        "extender.policy.v1beta1.NodeTableService",
                         "SyncNodes",
                     ),
                 );
@@ -2387,7 +2387,7 @@ pub mod node_table_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/extender.policy.v1alpha1.NodeTableService/SyncNodes" => {
+                "/extender.policy.v1beta1.NodeTableService/SyncNodes" => {
                     #[allow(non_camel_case_types)]
                     struct SyncNodesSvc<T: NodeTableService>(pub Arc<T>);
                     impl<
@@ -2470,7 +2470,7 @@ pub mod node_table_service_server {
         }
     }
     /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "extender.policy.v1alpha1.NodeTableService";
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.NodeTableService";
     impl<T> tonic::server::NamedService for NodeTableServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
@@ -2616,13 +2616,13 @@ pub mod introspection_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.IntrospectionService/Introspect",
+                "/extender.policy.v1beta1.IntrospectionService/Introspect",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new(
-                        "extender.policy.v1alpha1.IntrospectionService",
+                        "extender.policy.v1beta1.IntrospectionService",
                         "Introspect",
                     ),
                 );
@@ -2742,7 +2742,7 @@ pub mod introspection_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/extender.policy.v1alpha1.IntrospectionService/Introspect" => {
+                "/extender.policy.v1beta1.IntrospectionService/Introspect" => {
                     #[allow(non_camel_case_types)]
                     struct IntrospectSvc<T: IntrospectionService>(pub Arc<T>);
                     impl<
@@ -2823,7 +2823,7 @@ pub mod introspection_service_server {
         }
     }
     /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "extender.policy.v1alpha1.IntrospectionService";
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.IntrospectionService";
     impl<T> tonic::server::NamedService for IntrospectionServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
@@ -3095,13 +3095,13 @@ pub mod hook_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.HookService/BeforeFilter",
+                "/extender.policy.v1beta1.HookService/BeforeFilter",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new(
-                        "extender.policy.v1alpha1.HookService",
+                        "extender.policy.v1beta1.HookService",
                         "BeforeFilter",
                     ),
                 );
@@ -3125,13 +3125,13 @@ pub mod hook_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.HookService/BeforeFilterNodes",
+                "/extender.policy.v1beta1.HookService/BeforeFilterNodes",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new(
-                        "extender.policy.v1alpha1.HookService",
+                        "extender.policy.v1beta1.HookService",
                         "BeforeFilterNodes",
                     ),
                 );
@@ -3155,15 +3155,12 @@ pub mod hook_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1alpha1.HookService/BeforeScore",
+                "/extender.policy.v1beta1.HookService/BeforeScore",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new(
-                        "extender.policy.v1alpha1.HookService",
-                        "BeforeScore",
-                    ),
+                    GrpcMethod::new("extender.policy.v1beta1.HookService", "BeforeScore"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -3287,7 +3284,7 @@ pub mod hook_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/extender.policy.v1alpha1.HookService/BeforeFilter" => {
+                "/extender.policy.v1beta1.HookService/BeforeFilter" => {
                     #[allow(non_camel_case_types)]
                     struct BeforeFilterSvc<T: HookService>(pub Arc<T>);
                     impl<
@@ -3332,7 +3329,7 @@ pub mod hook_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.HookService/BeforeFilterNodes" => {
+                "/extender.policy.v1beta1.HookService/BeforeFilterNodes" => {
                     #[allow(non_camel_case_types)]
                     struct BeforeFilterNodesSvc<T: HookService>(pub Arc<T>);
                     impl<
@@ -3378,7 +3375,7 @@ pub mod hook_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/extender.policy.v1alpha1.HookService/BeforeScore" => {
+                "/extender.policy.v1beta1.HookService/BeforeScore" => {
                     #[allow(non_camel_case_types)]
                     struct BeforeScoreSvc<T: HookService>(pub Arc<T>);
                     impl<
@@ -3458,7 +3455,7 @@ pub mod hook_service_server {
         }
     }
     /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "extender.policy.v1alpha1.HookService";
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.HookService";
     impl<T> tonic::server::NamedService for HookServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }

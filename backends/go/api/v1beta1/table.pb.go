@@ -17,9 +17,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/table.proto
+// source: extender/policy/v1beta1/table.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -56,7 +56,7 @@ type SyncNodesRequest struct {
 
 func (x *SyncNodesRequest) Reset() {
 	*x = SyncNodesRequest{}
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -68,7 +68,7 @@ func (x *SyncNodesRequest) String() string {
 func (*SyncNodesRequest) ProtoMessage() {}
 
 func (x *SyncNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -81,7 +81,7 @@ func (x *SyncNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncNodesRequest.ProtoReflect.Descriptor instead.
 func (*SyncNodesRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_table_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_table_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *SyncNodesRequest) GetTable() uint64 {
@@ -130,7 +130,7 @@ func (x *SyncNodesRequest) GetComplete() bool {
 type TableView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
-	NodeView NodeView `protobuf:"varint,1,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1alpha1.NodeView" json:"node_view,omitempty"`
+	NodeView NodeView `protobuf:"varint,1,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1beta1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. As in the handshake.
 	AnnotationPrefixes []string `protobuf:"bytes,2,rep,name=annotation_prefixes,json=annotationPrefixes,proto3" json:"annotation_prefixes,omitempty"`
 	// OPTIONAL. Whether rows hold usage.
@@ -143,7 +143,7 @@ type TableView struct {
 
 func (x *TableView) Reset() {
 	*x = TableView{}
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +155,7 @@ func (x *TableView) String() string {
 func (*TableView) ProtoMessage() {}
 
 func (x *TableView) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +168,7 @@ func (x *TableView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableView.ProtoReflect.Descriptor instead.
 func (*TableView) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_table_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_table_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *TableView) GetNodeView() NodeView {
@@ -212,7 +212,7 @@ type TableEntry struct {
 
 func (x *TableEntry) Reset() {
 	*x = TableEntry{}
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +224,7 @@ func (x *TableEntry) String() string {
 func (*TableEntry) ProtoMessage() {}
 
 func (x *TableEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +237,7 @@ func (x *TableEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableEntry.ProtoReflect.Descriptor instead.
 func (*TableEntry) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_table_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_table_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TableEntry) GetId() uint32 {
@@ -264,7 +264,7 @@ type SyncNodesResponse struct {
 
 func (x *SyncNodesResponse) Reset() {
 	*x = SyncNodesResponse{}
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +276,7 @@ func (x *SyncNodesResponse) String() string {
 func (*SyncNodesResponse) ProtoMessage() {}
 
 func (x *SyncNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_table_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_table_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +289,7 @@ func (x *SyncNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncNodesResponse.ProtoReflect.Descriptor instead.
 func (*SyncNodesResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_table_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_table_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SyncNodesResponse) GetApplied() uint64 {
@@ -299,63 +299,63 @@ func (x *SyncNodesResponse) GetApplied() uint64 {
 	return 0
 }
 
-var File_extender_policy_v1alpha1_table_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_table_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_table_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_table_proto_rawDesc = "" +
 	"\n" +
-	"$extender/policy/v1alpha1/table.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\"\xf1\x01\n" +
+	"#extender/policy/v1beta1/table.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\"\xef\x01\n" +
 	"\x10SyncNodesRequest\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\x127\n" +
-	"\x04view\x18\x03 \x01(\v2#.extender.policy.v1alpha1.TableViewR\x04view\x12>\n" +
-	"\aupserts\x18\x04 \x03(\v2$.extender.policy.v1alpha1.TableEntryR\aupserts\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x126\n" +
+	"\x04view\x18\x03 \x01(\v2\".extender.policy.v1beta1.TableViewR\x04view\x12=\n" +
+	"\aupserts\x18\x04 \x03(\v2#.extender.policy.v1beta1.TableEntryR\aupserts\x12\x18\n" +
 	"\aremoved\x18\x05 \x03(\rR\aremoved\x12\x1a\n" +
-	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"\xce\x01\n" +
-	"\tTableView\x12?\n" +
-	"\tnode_view\x18\x01 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x12/\n" +
+	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"\xcc\x01\n" +
+	"\tTableView\x12>\n" +
+	"\tnode_view\x18\x01 \x01(\x0e2!.extender.policy.v1beta1.NodeViewR\bnodeView\x12/\n" +
 	"\x13annotation_prefixes\x18\x02 \x03(\tR\x12annotationPrefixes\x12\x14\n" +
-	"\x05usage\x18\x03 \x01(\bR\x05usage\x129\n" +
-	"\x05reads\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x05reads\"Q\n" +
+	"\x05usage\x18\x03 \x01(\bR\x05usage\x128\n" +
+	"\x05reads\x18\x04 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x05reads\"P\n" +
 	"\n" +
 	"TableEntry\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x123\n" +
-	"\x03row\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NodeRowR\x03row\"-\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x122\n" +
+	"\x03row\x18\x02 \x01(\v2 .extender.policy.v1beta1.NodeRowR\x03row\"-\n" +
 	"\x11SyncNodesResponse\x12\x18\n" +
-	"\aapplied\x18\x01 \x01(\x04R\aapplied2|\n" +
-	"\x10NodeTableService\x12h\n" +
-	"\tSyncNodes\x12*.extender.policy.v1alpha1.SyncNodesRequest\x1a+.extender.policy.v1alpha1.SyncNodesResponse(\x010\x01BX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\aapplied\x18\x01 \x01(\x04R\aapplied2z\n" +
+	"\x10NodeTableService\x12f\n" +
+	"\tSyncNodes\x12).extender.policy.v1beta1.SyncNodesRequest\x1a*.extender.policy.v1beta1.SyncNodesResponse(\x010\x01BU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_table_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_table_proto_rawDescData []byte
+	file_extender_policy_v1beta1_table_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_table_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_table_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_table_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_table_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_table_proto_rawDesc), len(file_extender_policy_v1alpha1_table_proto_rawDesc)))
+func file_extender_policy_v1beta1_table_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_table_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_table_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_table_proto_rawDesc), len(file_extender_policy_v1beta1_table_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_table_proto_rawDescData
+	return file_extender_policy_v1beta1_table_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_table_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
-var file_extender_policy_v1alpha1_table_proto_goTypes = []any{
-	(*SyncNodesRequest)(nil),  // 0: extender.policy.v1alpha1.SyncNodesRequest
-	(*TableView)(nil),         // 1: extender.policy.v1alpha1.TableView
-	(*TableEntry)(nil),        // 2: extender.policy.v1alpha1.TableEntry
-	(*SyncNodesResponse)(nil), // 3: extender.policy.v1alpha1.SyncNodesResponse
-	(NodeView)(0),             // 4: extender.policy.v1alpha1.NodeView
-	(*NodeReads)(nil),         // 5: extender.policy.v1alpha1.NodeReads
-	(*NodeRow)(nil),           // 6: extender.policy.v1alpha1.NodeRow
+var file_extender_policy_v1beta1_table_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_extender_policy_v1beta1_table_proto_goTypes = []any{
+	(*SyncNodesRequest)(nil),  // 0: extender.policy.v1beta1.SyncNodesRequest
+	(*TableView)(nil),         // 1: extender.policy.v1beta1.TableView
+	(*TableEntry)(nil),        // 2: extender.policy.v1beta1.TableEntry
+	(*SyncNodesResponse)(nil), // 3: extender.policy.v1beta1.SyncNodesResponse
+	(NodeView)(0),             // 4: extender.policy.v1beta1.NodeView
+	(*NodeReads)(nil),         // 5: extender.policy.v1beta1.NodeReads
+	(*NodeRow)(nil),           // 6: extender.policy.v1beta1.NodeRow
 }
-var file_extender_policy_v1alpha1_table_proto_depIdxs = []int32{
-	1, // 0: extender.policy.v1alpha1.SyncNodesRequest.view:type_name -> extender.policy.v1alpha1.TableView
-	2, // 1: extender.policy.v1alpha1.SyncNodesRequest.upserts:type_name -> extender.policy.v1alpha1.TableEntry
-	4, // 2: extender.policy.v1alpha1.TableView.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	5, // 3: extender.policy.v1alpha1.TableView.reads:type_name -> extender.policy.v1alpha1.NodeReads
-	6, // 4: extender.policy.v1alpha1.TableEntry.row:type_name -> extender.policy.v1alpha1.NodeRow
-	0, // 5: extender.policy.v1alpha1.NodeTableService.SyncNodes:input_type -> extender.policy.v1alpha1.SyncNodesRequest
-	3, // 6: extender.policy.v1alpha1.NodeTableService.SyncNodes:output_type -> extender.policy.v1alpha1.SyncNodesResponse
+var file_extender_policy_v1beta1_table_proto_depIdxs = []int32{
+	1, // 0: extender.policy.v1beta1.SyncNodesRequest.view:type_name -> extender.policy.v1beta1.TableView
+	2, // 1: extender.policy.v1beta1.SyncNodesRequest.upserts:type_name -> extender.policy.v1beta1.TableEntry
+	4, // 2: extender.policy.v1beta1.TableView.node_view:type_name -> extender.policy.v1beta1.NodeView
+	5, // 3: extender.policy.v1beta1.TableView.reads:type_name -> extender.policy.v1beta1.NodeReads
+	6, // 4: extender.policy.v1beta1.TableEntry.row:type_name -> extender.policy.v1beta1.NodeRow
+	0, // 5: extender.policy.v1beta1.NodeTableService.SyncNodes:input_type -> extender.policy.v1beta1.SyncNodesRequest
+	3, // 6: extender.policy.v1beta1.NodeTableService.SyncNodes:output_type -> extender.policy.v1beta1.SyncNodesResponse
 	6, // [6:7] is the sub-list for method output_type
 	5, // [5:6] is the sub-list for method input_type
 	5, // [5:5] is the sub-list for extension type_name
@@ -363,28 +363,28 @@ var file_extender_policy_v1alpha1_table_proto_depIdxs = []int32{
 	0, // [0:5] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_table_proto_init() }
-func file_extender_policy_v1alpha1_table_proto_init() {
-	if File_extender_policy_v1alpha1_table_proto != nil {
+func init() { file_extender_policy_v1beta1_table_proto_init() }
+func file_extender_policy_v1beta1_table_proto_init() {
+	if File_extender_policy_v1beta1_table_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_info_proto_init()
-	file_extender_policy_v1alpha1_node_proto_init()
+	file_extender_policy_v1beta1_info_proto_init()
+	file_extender_policy_v1beta1_node_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_table_proto_rawDesc), len(file_extender_policy_v1alpha1_table_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_table_proto_rawDesc), len(file_extender_policy_v1beta1_table_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_table_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_table_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_table_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_table_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_table_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_table_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_table_proto = out.File
-	file_extender_policy_v1alpha1_table_proto_goTypes = nil
-	file_extender_policy_v1alpha1_table_proto_depIdxs = nil
+	File_extender_policy_v1beta1_table_proto = out.File
+	file_extender_policy_v1beta1_table_proto_goTypes = nil
+	file_extender_policy_v1beta1_table_proto_depIdxs = nil
 }

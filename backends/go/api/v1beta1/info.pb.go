@@ -4,9 +4,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/info.proto
+// source: extender/policy/v1beta1/info.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -81,11 +81,11 @@ func (x ChangedPart) String() string {
 }
 
 func (ChangedPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[0].Descriptor()
 }
 
 func (ChangedPart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[0]
 }
 
 func (x ChangedPart) Number() protoreflect.EnumNumber {
@@ -94,7 +94,7 @@ func (x ChangedPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangedPart.Descriptor instead.
 func (ChangedPart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{0}
 }
 
 // What the pods of one PodCount have in common. Pods that do not have it are not counted.
@@ -142,11 +142,11 @@ func (x PodCountBy) String() string {
 }
 
 func (PodCountBy) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[1].Descriptor()
 }
 
 func (PodCountBy) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[1]
 }
 
 func (x PodCountBy) Number() protoreflect.EnumNumber {
@@ -155,7 +155,7 @@ func (x PodCountBy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCountBy.Descriptor instead.
 func (PodCountBy) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{1}
 }
 
 // The parts of a pod besides labels and annotations.
@@ -225,11 +225,11 @@ func (x PodPart) String() string {
 }
 
 func (PodPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[2].Descriptor()
 }
 
 func (PodPart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[2]
 }
 
 func (x PodPart) Number() protoreflect.EnumNumber {
@@ -238,7 +238,7 @@ func (x PodPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodPart.Descriptor instead.
 func (PodPart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{2}
 }
 
 // The parts of a node besides labels and annotations.
@@ -290,11 +290,11 @@ func (x NodePart) String() string {
 }
 
 func (NodePart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[3].Descriptor()
 }
 
 func (NodePart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[3]
 }
 
 func (x NodePart) Number() protoreflect.EnumNumber {
@@ -303,7 +303,7 @@ func (x NodePart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodePart.Descriptor instead.
 func (NodePart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{3}
 }
 
 // The verbs of PolicyService, and the hooks of HookService.
@@ -356,11 +356,11 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[4].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[4]
 }
 
 func (x Verb) Number() protoreflect.EnumNumber {
@@ -369,7 +369,7 @@ func (x Verb) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{4}
 }
 
 // The content of a NodeRow.
@@ -413,11 +413,11 @@ func (x NodeView) String() string {
 }
 
 func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[5]
 }
 
 func (x NodeView) Number() protoreflect.EnumNumber {
@@ -426,7 +426,7 @@ func (x NodeView) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeView.Descriptor instead.
 func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
 }
 
 // What the verdict about one node depends on.
@@ -466,11 +466,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[6].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[6]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -479,7 +479,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -527,11 +527,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[7].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[7].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[7]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[7]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -540,7 +540,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
 }
 
 type GetInfoRequest struct {
@@ -548,7 +548,7 @@ type GetInfoRequest struct {
 	// REQUIRED. Version of the gateway, for the backend's log. At most VERSION_BYTES.
 	GatewayVersion string `protobuf:"bytes,1,opt,name=gateway_version,json=gatewayVersion,proto3" json:"gateway_version,omitempty"`
 	// REQUIRED. The API packages that the gateway supports, the preferred one first:
-	// "extender.policy.v1alpha1".
+	// "extender.policy.v1beta1".
 	ApiVersions []string `protobuf:"bytes,2,rep,name=api_versions,json=apiVersions,proto3" json:"api_versions,omitempty"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
@@ -562,7 +562,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +574,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +587,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *GetInfoRequest) GetGatewayVersion() string {
@@ -628,13 +628,13 @@ type GetInfoResponse struct {
 	// changes when they change, is equal on replicas that give equal answers, and is repeated in each
 	// Result. Absent: unknown. At most REVISION_BYTES.
 	Revision string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// REQUIRED. The API package that the backend implements: "extender.policy.v1alpha1".
+	// REQUIRED. The API package that the backend implements: "extender.policy.v1beta1".
 	ApiVersion string `protobuf:"bytes,4,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
 	// OPTIONAL. Features that the gateway must support for this backend to work correctly. A gateway that
 	// does not know one of the names rejects the backend with a message. This version defines no names.
 	Requires []string `protobuf:"bytes,5,rep,name=requires,proto3" json:"requires,omitempty"`
 	// OPTIONAL. Further services at this address, by their full gRPC names:
-	// "extender.policy.v1alpha1.NodeTableService". Unknown ones are ignored. Absent: none.
+	// "extender.policy.v1beta1.NodeTableService". Unknown ones are ignored. Absent: none.
 	Services []string `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
 	// REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
 	// ignored.
@@ -660,7 +660,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +672,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +685,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *GetInfoResponse) GetName() string {
@@ -793,7 +793,7 @@ type IntrospectionPath struct {
 
 func (x *IntrospectionPath) Reset() {
 	*x = IntrospectionPath{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +805,7 @@ func (x *IntrospectionPath) String() string {
 func (*IntrospectionPath) ProtoMessage() {}
 
 func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +818,7 @@ func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntrospectionPath.ProtoReflect.Descriptor instead.
 func (*IntrospectionPath) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *IntrospectionPath) GetPath() string {
@@ -854,7 +854,7 @@ type Controllers struct {
 
 func (x *Controllers) Reset() {
 	*x = Controllers{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +866,7 @@ func (x *Controllers) String() string {
 func (*Controllers) ProtoMessage() {}
 
 func (x *Controllers) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +879,7 @@ func (x *Controllers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Controllers.ProtoReflect.Descriptor instead.
 func (*Controllers) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Controllers) GetNames() []string {
@@ -915,12 +915,12 @@ func (x *Controllers) GetLeader() string {
 type VerbInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The verb.
-	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=extender.policy.v1alpha1.Verb" json:"verb,omitempty"`
+	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=extender.policy.v1beta1.Verb" json:"verb,omitempty"`
 	// REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
 	// know the view or cannot provide it, it rejects the verb with a message.
-	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1alpha1.NodeView" json:"node_view,omitempty"`
+	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1beta1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
-	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1alpha1.Scope" json:"scope,omitempty"`
+	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1beta1.Scope" json:"scope,omitempty"`
 	// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
 	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
 	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
@@ -932,7 +932,7 @@ type VerbInfo struct {
 	ScoreMin *int32 `protobuf:"zigzag32,6,opt,name=score_min,json=scoreMin,proto3,oneof" json:"score_min,omitempty"`
 	ScoreMax *int32 `protobuf:"zigzag32,7,opt,name=score_max,json=scoreMax,proto3,oneof" json:"score_max,omitempty"`
 	// OPTIONAL, score only. How raw scores are mapped to 0 to 10. Absent: NORMALIZATION_NONE.
-	Normalization Normalization `protobuf:"varint,8,opt,name=normalization,proto3,enum=extender.policy.v1alpha1.Normalization" json:"normalization,omitempty"`
+	Normalization Normalization `protobuf:"varint,8,opt,name=normalization,proto3,enum=extender.policy.v1beta1.Normalization" json:"normalization,omitempty"`
 	// OPTIONAL, score only. The smallest raw score is the best: 10 minus the normalized score is used. Not
 	// with NORMALIZATION_NONE. False: the largest is the best.
 	Reversed bool `protobuf:"varint,9,opt,name=reversed,proto3" json:"reversed,omitempty"`
@@ -945,14 +945,14 @@ type VerbInfo struct {
 	// REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
 	// of nodes alone for VERB_BEFORE_FILTER_NODES. If the gateway does not know one of them, it rejects the hook with a
 	// message.
-	Changes       []ChangedPart `protobuf:"varint,12,rep,packed,name=changes,proto3,enum=extender.policy.v1alpha1.ChangedPart" json:"changes,omitempty"`
+	Changes       []ChangedPart `protobuf:"varint,12,rep,packed,name=changes,proto3,enum=extender.policy.v1beta1.ChangedPart" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerbInfo) Reset() {
 	*x = VerbInfo{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +964,7 @@ func (x *VerbInfo) String() string {
 func (*VerbInfo) ProtoMessage() {}
 
 func (x *VerbInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +977,7 @@ func (x *VerbInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbInfo.ProtoReflect.Descriptor instead.
 func (*VerbInfo) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *VerbInfo) GetVerb() Verb {
@@ -1082,7 +1082,7 @@ type Reads struct {
 
 func (x *Reads) Reset() {
 	*x = Reads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1094,7 @@ func (x *Reads) String() string {
 func (*Reads) ProtoMessage() {}
 
 func (x *Reads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1107,7 @@ func (x *Reads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reads.ProtoReflect.Descriptor instead.
 func (*Reads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reads) GetId() uint32 {
@@ -1135,7 +1135,7 @@ func (x *Reads) GetNode() *NodeReads {
 type PodReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Each once. Absent: none.
-	Parts []PodPart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1alpha1.PodPart" json:"parts,omitempty"`
+	Parts []PodPart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1beta1.PodPart" json:"parts,omitempty"`
 	// OPTIONAL. Absent: none.
 	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
 	// OPTIONAL. Absent: none.
@@ -1151,7 +1151,7 @@ type PodReads struct {
 
 func (x *PodReads) Reset() {
 	*x = PodReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1163,7 @@ func (x *PodReads) String() string {
 func (*PodReads) ProtoMessage() {}
 
 func (x *PodReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1176,7 @@ func (x *PodReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodReads.ProtoReflect.Descriptor instead.
 func (*PodReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PodReads) GetParts() []PodPart {
@@ -1211,7 +1211,7 @@ func (x *PodReads) GetTopologyCounts() []*TopologyCountReads {
 type NodeReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Each once. Absent: none.
-	Parts []NodePart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1alpha1.NodePart" json:"parts,omitempty"`
+	Parts []NodePart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1beta1.NodePart" json:"parts,omitempty"`
 	// OPTIONAL. Absent: none.
 	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
 	// OPTIONAL. Absent: none.
@@ -1226,7 +1226,7 @@ type NodeReads struct {
 
 func (x *NodeReads) Reset() {
 	*x = NodeReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1238,7 @@ func (x *NodeReads) String() string {
 func (*NodeReads) ProtoMessage() {}
 
 func (x *NodeReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1251,7 @@ func (x *NodeReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
 func (*NodeReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeReads) GetParts() []NodePart {
@@ -1286,7 +1286,7 @@ func (x *NodeReads) GetPodCounts() []*PodCountReads {
 type PodCountReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
-	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
+	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1beta1.PodCountBy" json:"by,omitempty"`
 	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label, at most KEY_BYTES.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	// OPTIONAL. PodCount.requested is read, too. False: it is not sent.
@@ -1297,7 +1297,7 @@ type PodCountReads struct {
 
 func (x *PodCountReads) Reset() {
 	*x = PodCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1309,7 @@ func (x *PodCountReads) String() string {
 func (*PodCountReads) ProtoMessage() {}
 
 func (x *PodCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1322,7 @@ func (x *PodCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCountReads.ProtoReflect.Descriptor instead.
 func (*PodCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodCountReads) GetBy() PodCountBy {
@@ -1350,7 +1350,7 @@ func (x *PodCountReads) GetRequests() bool {
 type TopologyCountReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. What they have in common with it.
-	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
+	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1beta1.PodCountBy" json:"by,omitempty"`
 	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label of pods, at most KEY_BYTES.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	// OPTIONAL. The key of a label of nodes, such as topology.kubernetes.io/zone, at most KEY_BYTES: the pods on all nodes
@@ -1364,7 +1364,7 @@ type TopologyCountReads struct {
 
 func (x *TopologyCountReads) Reset() {
 	*x = TopologyCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1376,7 @@ func (x *TopologyCountReads) String() string {
 func (*TopologyCountReads) ProtoMessage() {}
 
 func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1389,7 @@ func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyCountReads.ProtoReflect.Descriptor instead.
 func (*TopologyCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TopologyCountReads) GetBy() PodCountBy {
@@ -1435,7 +1435,7 @@ type MapReads struct {
 
 func (x *MapReads) Reset() {
 	*x = MapReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1447,7 @@ func (x *MapReads) String() string {
 func (*MapReads) ProtoMessage() {}
 
 func (x *MapReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1460,7 @@ func (x *MapReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
 func (*MapReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MapReads) GetKeys() []string {
@@ -1477,16 +1477,16 @@ func (x *MapReads) GetPrefixes() []string {
 	return nil
 }
 
-var File_extender_policy_v1alpha1_info_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_info_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\n" +
-	"#extender/policy/v1alpha1/info.proto\x12\x18extender.policy.v1alpha1\"\x8a\x01\n" +
+	"\"extender/policy/v1beta1/info.proto\x12\x17extender.policy.v1beta1\"\x8a\x01\n" +
 	"\x0eGetInfoRequest\x12'\n" +
 	"\x0fgateway_version\x18\x01 \x01(\tR\x0egatewayVersion\x12!\n" +
 	"\fapi_versions\x18\x02 \x03(\tR\vapiVersions\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x04 \x01(\fR\x04args\"\xb7\x04\n" +
+	"\x04args\x18\x04 \x01(\fR\x04args\"\xb4\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1494,14 +1494,14 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\vapi_version\x18\x04 \x01(\tR\n" +
 	"apiVersion\x12\x1a\n" +
 	"\brequires\x18\x05 \x03(\tR\brequires\x12\x1a\n" +
-	"\bservices\x18\x06 \x03(\tR\bservices\x128\n" +
-	"\x05verbs\x18\a \x03(\v2\".extender.policy.v1alpha1.VerbInfoR\x05verbs\x12\x17\n" +
+	"\bservices\x18\x06 \x03(\tR\bservices\x127\n" +
+	"\x05verbs\x18\a \x03(\v2!.extender.policy.v1beta1.VerbInfoR\x05verbs\x12\x17\n" +
 	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
 	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
-	" \x01(\x04R\x0fmaxRequestBytes\x12Q\n" +
-	"\rintrospection\x18\v \x03(\v2+.extender.policy.v1alpha1.IntrospectionPathR\rintrospection\x12G\n" +
-	"\vcontrollers\x18\f \x01(\v2%.extender.policy.v1alpha1.ControllersR\vcontrollers\x125\n" +
+	" \x01(\x04R\x0fmaxRequestBytes\x12P\n" +
+	"\rintrospection\x18\v \x03(\v2*.extender.policy.v1beta1.IntrospectionPathR\rintrospection\x12F\n" +
+	"\vcontrollers\x18\f \x01(\v2$.extender.policy.v1beta1.ControllersR\vcontrollers\x125\n" +
 	"\x16rejected_configuration\x18\r \x01(\tR\x15rejectedConfiguration\"I\n" +
 	"\x11IntrospectionPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
@@ -1510,46 +1510,46 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xc6\x04\n" +
-	"\bVerbInfo\x122\n" +
-	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
-	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x1f.extender.policy.v1alpha1.ScopeR\x05scope\x12!\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xc0\x04\n" +
+	"\bVerbInfo\x121\n" +
+	"\x04verb\x18\x01 \x01(\x0e2\x1d.extender.policy.v1beta1.VerbR\x04verb\x12>\n" +
+	"\tnode_view\x18\x02 \x01(\x0e2!.extender.policy.v1beta1.NodeViewR\bnodeView\x124\n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x1e.extender.policy.v1beta1.ScopeR\x05scope\x12!\n" +
 	"\fside_effects\x18\x04 \x01(\bR\vsideEffects\x12\x12\n" +
 	"\x04pure\x18\x05 \x01(\bR\x04pure\x12 \n" +
 	"\tscore_min\x18\x06 \x01(\x11H\x00R\bscoreMin\x88\x01\x01\x12 \n" +
-	"\tscore_max\x18\a \x01(\x11H\x01R\bscoreMax\x88\x01\x01\x12M\n" +
-	"\rnormalization\x18\b \x01(\x0e2'.extender.policy.v1alpha1.NormalizationR\rnormalization\x12\x1a\n" +
+	"\tscore_max\x18\a \x01(\x11H\x01R\bscoreMax\x88\x01\x01\x12L\n" +
+	"\rnormalization\x18\b \x01(\x0e2&.extender.policy.v1beta1.NormalizationR\rnormalization\x12\x1a\n" +
 	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
 	"\x05usage\x18\n" +
-	" \x01(\bR\x05usage\x125\n" +
-	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05reads\x12?\n" +
-	"\achanges\x18\f \x03(\x0e2%.extender.policy.v1alpha1.ChangedPartR\achangesB\f\n" +
+	" \x01(\bR\x05usage\x124\n" +
+	"\x05reads\x18\v \x01(\v2\x1e.extender.policy.v1beta1.ReadsR\x05reads\x12>\n" +
+	"\achanges\x18\f \x03(\x0e2$.extender.policy.v1beta1.ChangedPartR\achangesB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
-	"_score_max\"\x86\x01\n" +
+	"_score_max\"\x84\x01\n" +
 	"\x05Reads\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x124\n" +
-	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1alpha1.PodReadsR\x03pod\x127\n" +
-	"\x04node\x18\x03 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x04node\"\x9c\x02\n" +
-	"\bPodReads\x127\n" +
-	"\x05parts\x18\x01 \x03(\x0e2!.extender.policy.v1alpha1.PodPartR\x05parts\x12:\n" +
-	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
-	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\x12U\n" +
-	"\x0ftopology_counts\x18\x04 \x03(\v2,.extender.policy.v1alpha1.TopologyCountReadsR\x0etopologyCounts\"\x8f\x02\n" +
-	"\tNodeReads\x128\n" +
-	"\x05parts\x18\x01 \x03(\x0e2\".extender.policy.v1alpha1.NodePartR\x05parts\x12:\n" +
-	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
-	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\x12F\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x123\n" +
+	"\x03pod\x18\x02 \x01(\v2!.extender.policy.v1beta1.PodReadsR\x03pod\x126\n" +
+	"\x04node\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x04node\"\x98\x02\n" +
+	"\bPodReads\x126\n" +
+	"\x05parts\x18\x01 \x03(\x0e2 .extender.policy.v1beta1.PodPartR\x05parts\x129\n" +
+	"\x06labels\x18\x02 \x01(\v2!.extender.policy.v1beta1.MapReadsR\x06labels\x12C\n" +
+	"\vannotations\x18\x03 \x01(\v2!.extender.policy.v1beta1.MapReadsR\vannotations\x12T\n" +
+	"\x0ftopology_counts\x18\x04 \x03(\v2+.extender.policy.v1beta1.TopologyCountReadsR\x0etopologyCounts\"\x8b\x02\n" +
+	"\tNodeReads\x127\n" +
+	"\x05parts\x18\x01 \x03(\x0e2!.extender.policy.v1beta1.NodePartR\x05parts\x129\n" +
+	"\x06labels\x18\x02 \x01(\v2!.extender.policy.v1beta1.MapReadsR\x06labels\x12C\n" +
+	"\vannotations\x18\x03 \x01(\v2!.extender.policy.v1beta1.MapReadsR\vannotations\x12E\n" +
 	"\n" +
-	"pod_counts\x18\x04 \x03(\v2'.extender.policy.v1alpha1.PodCountReadsR\tpodCounts\"w\n" +
-	"\rPodCountReads\x124\n" +
-	"\x02by\x18\x01 \x01(\x0e2$.extender.policy.v1alpha1.PodCountByR\x02by\x12\x14\n" +
+	"pod_counts\x18\x04 \x03(\v2&.extender.policy.v1beta1.PodCountReadsR\tpodCounts\"v\n" +
+	"\rPodCountReads\x123\n" +
+	"\x02by\x18\x01 \x01(\x0e2#.extender.policy.v1beta1.PodCountByR\x02by\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
-	"\brequests\x18\x03 \x01(\bR\brequests\"\x9f\x01\n" +
-	"\x12TopologyCountReads\x124\n" +
-	"\x02by\x18\x01 \x01(\x0e2$.extender.policy.v1alpha1.PodCountByR\x02by\x12\x14\n" +
+	"\brequests\x18\x03 \x01(\bR\brequests\"\x9e\x01\n" +
+	"\x12TopologyCountReads\x123\n" +
+	"\x02by\x18\x01 \x01(\x0e2#.extender.policy.v1beta1.PodCountByR\x02by\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12!\n" +
 	"\ftopology_key\x18\x03 \x01(\tR\vtopologyKey\x12\x1a\n" +
 	"\brequests\x18\x04 \x01(\bR\brequests\":\n" +
@@ -1622,66 +1622,66 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x12NORMALIZATION_NONE\x10\x01\x12\x17\n" +
 	"\x13NORMALIZATION_RANGE\x10\x02\x12\x15\n" +
 	"\x11NORMALIZATION_MAX\x10\x03\x12\x19\n" +
-	"\x15NORMALIZATION_MIN_MAX\x10\x04BX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x15NORMALIZATION_MIN_MAX\x10\x04BU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_info_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_info_proto_rawDescData []byte
+	file_extender_policy_v1beta1_info_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_info_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_info_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_info_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)))
+func file_extender_policy_v1beta1_info_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_info_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_info_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_info_proto_rawDesc), len(file_extender_policy_v1beta1_info_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_info_proto_rawDescData
+	return file_extender_policy_v1beta1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
-var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
-	(ChangedPart)(0),           // 0: extender.policy.v1alpha1.ChangedPart
-	(PodCountBy)(0),            // 1: extender.policy.v1alpha1.PodCountBy
-	(PodPart)(0),               // 2: extender.policy.v1alpha1.PodPart
-	(NodePart)(0),              // 3: extender.policy.v1alpha1.NodePart
-	(Verb)(0),                  // 4: extender.policy.v1alpha1.Verb
-	(NodeView)(0),              // 5: extender.policy.v1alpha1.NodeView
-	(Scope)(0),                 // 6: extender.policy.v1alpha1.Scope
-	(Normalization)(0),         // 7: extender.policy.v1alpha1.Normalization
-	(*GetInfoRequest)(nil),     // 8: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 9: extender.policy.v1alpha1.GetInfoResponse
-	(*IntrospectionPath)(nil),  // 10: extender.policy.v1alpha1.IntrospectionPath
-	(*Controllers)(nil),        // 11: extender.policy.v1alpha1.Controllers
-	(*VerbInfo)(nil),           // 12: extender.policy.v1alpha1.VerbInfo
-	(*Reads)(nil),              // 13: extender.policy.v1alpha1.Reads
-	(*PodReads)(nil),           // 14: extender.policy.v1alpha1.PodReads
-	(*NodeReads)(nil),          // 15: extender.policy.v1alpha1.NodeReads
-	(*PodCountReads)(nil),      // 16: extender.policy.v1alpha1.PodCountReads
-	(*TopologyCountReads)(nil), // 17: extender.policy.v1alpha1.TopologyCountReads
-	(*MapReads)(nil),           // 18: extender.policy.v1alpha1.MapReads
+var file_extender_policy_v1beta1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_extender_policy_v1beta1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_extender_policy_v1beta1_info_proto_goTypes = []any{
+	(ChangedPart)(0),           // 0: extender.policy.v1beta1.ChangedPart
+	(PodCountBy)(0),            // 1: extender.policy.v1beta1.PodCountBy
+	(PodPart)(0),               // 2: extender.policy.v1beta1.PodPart
+	(NodePart)(0),              // 3: extender.policy.v1beta1.NodePart
+	(Verb)(0),                  // 4: extender.policy.v1beta1.Verb
+	(NodeView)(0),              // 5: extender.policy.v1beta1.NodeView
+	(Scope)(0),                 // 6: extender.policy.v1beta1.Scope
+	(Normalization)(0),         // 7: extender.policy.v1beta1.Normalization
+	(*GetInfoRequest)(nil),     // 8: extender.policy.v1beta1.GetInfoRequest
+	(*GetInfoResponse)(nil),    // 9: extender.policy.v1beta1.GetInfoResponse
+	(*IntrospectionPath)(nil),  // 10: extender.policy.v1beta1.IntrospectionPath
+	(*Controllers)(nil),        // 11: extender.policy.v1beta1.Controllers
+	(*VerbInfo)(nil),           // 12: extender.policy.v1beta1.VerbInfo
+	(*Reads)(nil),              // 13: extender.policy.v1beta1.Reads
+	(*PodReads)(nil),           // 14: extender.policy.v1beta1.PodReads
+	(*NodeReads)(nil),          // 15: extender.policy.v1beta1.NodeReads
+	(*PodCountReads)(nil),      // 16: extender.policy.v1beta1.PodCountReads
+	(*TopologyCountReads)(nil), // 17: extender.policy.v1beta1.TopologyCountReads
+	(*MapReads)(nil),           // 18: extender.policy.v1beta1.MapReads
 }
-var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	12, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	10, // 1: extender.policy.v1alpha1.GetInfoResponse.introspection:type_name -> extender.policy.v1alpha1.IntrospectionPath
-	11, // 2: extender.policy.v1alpha1.GetInfoResponse.controllers:type_name -> extender.policy.v1alpha1.Controllers
-	4,  // 3: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	5,  // 4: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	6,  // 5: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	7,  // 6: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	13, // 7: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
-	0,  // 8: extender.policy.v1alpha1.VerbInfo.changes:type_name -> extender.policy.v1alpha1.ChangedPart
-	14, // 9: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
-	15, // 10: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
-	2,  // 11: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
-	18, // 12: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	18, // 13: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	17, // 14: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
-	3,  // 15: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
-	18, // 16: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	18, // 17: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	16, // 18: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
-	1,  // 19: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	1,  // 20: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+var file_extender_policy_v1beta1_info_proto_depIdxs = []int32{
+	12, // 0: extender.policy.v1beta1.GetInfoResponse.verbs:type_name -> extender.policy.v1beta1.VerbInfo
+	10, // 1: extender.policy.v1beta1.GetInfoResponse.introspection:type_name -> extender.policy.v1beta1.IntrospectionPath
+	11, // 2: extender.policy.v1beta1.GetInfoResponse.controllers:type_name -> extender.policy.v1beta1.Controllers
+	4,  // 3: extender.policy.v1beta1.VerbInfo.verb:type_name -> extender.policy.v1beta1.Verb
+	5,  // 4: extender.policy.v1beta1.VerbInfo.node_view:type_name -> extender.policy.v1beta1.NodeView
+	6,  // 5: extender.policy.v1beta1.VerbInfo.scope:type_name -> extender.policy.v1beta1.Scope
+	7,  // 6: extender.policy.v1beta1.VerbInfo.normalization:type_name -> extender.policy.v1beta1.Normalization
+	13, // 7: extender.policy.v1beta1.VerbInfo.reads:type_name -> extender.policy.v1beta1.Reads
+	0,  // 8: extender.policy.v1beta1.VerbInfo.changes:type_name -> extender.policy.v1beta1.ChangedPart
+	14, // 9: extender.policy.v1beta1.Reads.pod:type_name -> extender.policy.v1beta1.PodReads
+	15, // 10: extender.policy.v1beta1.Reads.node:type_name -> extender.policy.v1beta1.NodeReads
+	2,  // 11: extender.policy.v1beta1.PodReads.parts:type_name -> extender.policy.v1beta1.PodPart
+	18, // 12: extender.policy.v1beta1.PodReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	18, // 13: extender.policy.v1beta1.PodReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	17, // 14: extender.policy.v1beta1.PodReads.topology_counts:type_name -> extender.policy.v1beta1.TopologyCountReads
+	3,  // 15: extender.policy.v1beta1.NodeReads.parts:type_name -> extender.policy.v1beta1.NodePart
+	18, // 16: extender.policy.v1beta1.NodeReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	18, // 17: extender.policy.v1beta1.NodeReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	16, // 18: extender.policy.v1beta1.NodeReads.pod_counts:type_name -> extender.policy.v1beta1.PodCountReads
+	1,  // 19: extender.policy.v1beta1.PodCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
+	1,  // 20: extender.policy.v1beta1.TopologyCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
 	21, // [21:21] is the sub-list for method output_type
 	21, // [21:21] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
@@ -1689,28 +1689,28 @@ var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
 	0,  // [0:21] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_info_proto_init() }
-func file_extender_policy_v1alpha1_info_proto_init() {
-	if File_extender_policy_v1alpha1_info_proto != nil {
+func init() { file_extender_policy_v1beta1_info_proto_init() }
+func file_extender_policy_v1beta1_info_proto_init() {
+	if File_extender_policy_v1beta1_info_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_info_proto_msgTypes[4].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_info_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_info_proto_rawDesc), len(file_extender_policy_v1beta1_info_proto_rawDesc)),
 			NumEnums:      8,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_info_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_info_proto_depIdxs,
-		EnumInfos:         file_extender_policy_v1alpha1_info_proto_enumTypes,
-		MessageInfos:      file_extender_policy_v1alpha1_info_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_info_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_info_proto_depIdxs,
+		EnumInfos:         file_extender_policy_v1beta1_info_proto_enumTypes,
+		MessageInfos:      file_extender_policy_v1beta1_info_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_info_proto = out.File
-	file_extender_policy_v1alpha1_info_proto_goTypes = nil
-	file_extender_policy_v1alpha1_info_proto_depIdxs = nil
+	File_extender_policy_v1beta1_info_proto = out.File
+	file_extender_policy_v1beta1_info_proto_goTypes = nil
+	file_extender_policy_v1beta1_info_proto_depIdxs = nil
 }

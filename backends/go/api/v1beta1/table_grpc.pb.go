@@ -17,9 +17,9 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: extender/policy/v1alpha1/table.proto
+// source: extender/policy/v1beta1/table.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	context "context"
@@ -34,7 +34,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	NodeTableService_SyncNodes_FullMethodName = "/extender.policy.v1alpha1.NodeTableService/SyncNodes"
+	NodeTableService_SyncNodes_FullMethodName = "/extender.policy.v1beta1.NodeTableService/SyncNodes"
 )
 
 // NodeTableServiceClient is the client API for NodeTableService service.
@@ -135,7 +135,7 @@ type NodeTableService_SyncNodesServer = grpc.BidiStreamingServer[SyncNodesReques
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var NodeTableService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "extender.policy.v1alpha1.NodeTableService",
+	ServiceName: "extender.policy.v1beta1.NodeTableService",
 	HandlerType: (*NodeTableServiceServer)(nil),
 	Methods:     []grpc.MethodDesc{},
 	Streams: []grpc.StreamDesc{
@@ -146,5 +146,5 @@ var NodeTableService_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 	},
-	Metadata: "extender/policy/v1alpha1/table.proto",
+	Metadata: "extender/policy/v1beta1/table.proto",
 }

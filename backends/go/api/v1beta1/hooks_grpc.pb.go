@@ -15,9 +15,9 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: extender/policy/v1alpha1/hooks.proto
+// source: extender/policy/v1beta1/hooks.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	context "context"
@@ -32,9 +32,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	HookService_BeforeFilter_FullMethodName      = "/extender.policy.v1alpha1.HookService/BeforeFilter"
-	HookService_BeforeFilterNodes_FullMethodName = "/extender.policy.v1alpha1.HookService/BeforeFilterNodes"
-	HookService_BeforeScore_FullMethodName       = "/extender.policy.v1alpha1.HookService/BeforeScore"
+	HookService_BeforeFilter_FullMethodName      = "/extender.policy.v1beta1.HookService/BeforeFilter"
+	HookService_BeforeFilterNodes_FullMethodName = "/extender.policy.v1beta1.HookService/BeforeFilterNodes"
+	HookService_BeforeScore_FullMethodName       = "/extender.policy.v1beta1.HookService/BeforeScore"
 )
 
 // HookServiceClient is the client API for HookService service.
@@ -205,7 +205,7 @@ func _HookService_BeforeScore_Handler(srv interface{}, ctx context.Context, dec 
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var HookService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "extender.policy.v1alpha1.HookService",
+	ServiceName: "extender.policy.v1beta1.HookService",
 	HandlerType: (*HookServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
@@ -222,5 +222,5 @@ var HookService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "extender/policy/v1alpha1/hooks.proto",
+	Metadata: "extender/policy/v1beta1/hooks.proto",
 }

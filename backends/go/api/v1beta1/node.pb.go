@@ -4,9 +4,9 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: extender/policy/v1alpha1/node.proto
+// source: extender/policy/v1beta1/node.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -42,7 +42,7 @@ type Nodes struct {
 
 func (x *Nodes) Reset() {
 	*x = Nodes{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -54,7 +54,7 @@ func (x *Nodes) String() string {
 func (*Nodes) ProtoMessage() {}
 
 func (x *Nodes) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[0]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -67,7 +67,7 @@ func (x *Nodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nodes.ProtoReflect.Descriptor instead.
 func (*Nodes) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Nodes) GetCount() uint32 {
@@ -132,7 +132,7 @@ type NodeRows struct {
 
 func (x *NodeRows) Reset() {
 	*x = NodeRows{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -144,7 +144,7 @@ func (x *NodeRows) String() string {
 func (*NodeRows) ProtoMessage() {}
 
 func (x *NodeRows) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -157,7 +157,7 @@ func (x *NodeRows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRows.ProtoReflect.Descriptor instead.
 func (*NodeRows) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *NodeRows) GetRows() []*NodeRow {
@@ -188,7 +188,7 @@ type NodeRef struct {
 
 func (x *NodeRef) Reset() {
 	*x = NodeRef{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -200,7 +200,7 @@ func (x *NodeRef) String() string {
 func (*NodeRef) ProtoMessage() {}
 
 func (x *NodeRef) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -213,7 +213,7 @@ func (x *NodeRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRef.ProtoReflect.Descriptor instead.
 func (*NodeRef) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeRef) GetTable() uint64 {
@@ -265,7 +265,7 @@ type NodeRow struct {
 
 func (x *NodeRow) Reset() {
 	*x = NodeRow{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +277,7 @@ func (x *NodeRow) String() string {
 func (*NodeRow) ProtoMessage() {}
 
 func (x *NodeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +290,7 @@ func (x *NodeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRow.ProtoReflect.Descriptor instead.
 func (*NodeRow) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodeRow) GetName() string {
@@ -343,7 +343,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +355,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +368,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PodCounts) GetCounts() []*PodCount {
@@ -406,7 +406,7 @@ type PodCount struct {
 
 func (x *PodCount) Reset() {
 	*x = PodCount{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +418,7 @@ func (x *PodCount) String() string {
 func (*PodCount) ProtoMessage() {}
 
 func (x *PodCount) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +431,7 @@ func (x *PodCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCount.ProtoReflect.Descriptor instead.
 func (*PodCount) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PodCount) GetNamespace() string {
@@ -484,7 +484,7 @@ type NodeUsage struct {
 
 func (x *NodeUsage) Reset() {
 	*x = NodeUsage{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +496,7 @@ func (x *NodeUsage) String() string {
 func (*NodeUsage) ProtoMessage() {}
 
 func (x *NodeUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +509,7 @@ func (x *NodeUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUsage.ProtoReflect.Descriptor instead.
 func (*NodeUsage) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeUsage) GetRequested() *Resources {
@@ -562,7 +562,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +574,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +587,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeFacts) GetLabels() map[string]string {
@@ -682,7 +682,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +694,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +707,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Taint) GetKey() string {
@@ -731,52 +731,52 @@ func (x *Taint) GetEffect() string {
 	return ""
 }
 
-var File_extender_policy_v1alpha1_node_proto protoreflect.FileDescriptor
+var File_extender_policy_v1beta1_node_proto protoreflect.FileDescriptor
 
-const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
+const file_extender_policy_v1beta1_node_proto_rawDesc = "" +
 	"\n" +
-	"#extender/policy/v1alpha1/node.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"\x9a\x01\n" +
+	"\"extender/policy/v1beta1/node.proto\x12\x17extender.policy.v1beta1\x1a'extender/policy/v1beta1/resources.proto\"\x98\x01\n" +
 	"\x05Nodes\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\rR\x05count\x128\n" +
-	"\x04rows\x18\x02 \x01(\v2\".extender.policy.v1alpha1.NodeRowsH\x00R\x04rows\x129\n" +
-	"\x05table\x18\x03 \x01(\v2!.extender.policy.v1alpha1.NodeRefH\x00R\x05tableB\x06\n" +
-	"\x04form\"A\n" +
-	"\bNodeRows\x125\n" +
-	"\x04rows\x18\x01 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\x83\x01\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x127\n" +
+	"\x04rows\x18\x02 \x01(\v2!.extender.policy.v1beta1.NodeRowsH\x00R\x04rows\x128\n" +
+	"\x05table\x18\x03 \x01(\v2 .extender.policy.v1beta1.NodeRefH\x00R\x05tableB\x06\n" +
+	"\x04form\"@\n" +
+	"\bNodeRows\x124\n" +
+	"\x04rows\x18\x01 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rows\"\x82\x01\n" +
 	"\aNodeRef\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x19\n" +
 	"\bat_least\x18\x02 \x01(\x04R\aatLeast\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\rR\x03ids\x125\n" +
-	"\x04rows\x18\x04 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\xf2\x01\n" +
+	"\x03ids\x18\x03 \x03(\rR\x03ids\x124\n" +
+	"\x04rows\x18\x04 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rows\"\xef\x01\n" +
 	"\aNodeRow\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
-	"\x05facts\x18\x02 \x01(\v2#.extender.policy.v1alpha1.NodeFactsR\x05facts\x12\x19\n" +
-	"\braw_json\x18\x03 \x01(\fR\arawJson\x129\n" +
-	"\x05usage\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\x05usage\x12B\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x05facts\x18\x02 \x01(\v2\".extender.policy.v1beta1.NodeFactsR\x05facts\x12\x19\n" +
+	"\braw_json\x18\x03 \x01(\fR\arawJson\x128\n" +
+	"\x05usage\x18\x04 \x01(\v2\".extender.policy.v1beta1.NodeUsageR\x05usage\x12A\n" +
 	"\n" +
-	"pod_counts\x18\x05 \x03(\v2#.extender.policy.v1alpha1.PodCountsR\tpodCounts\"j\n" +
-	"\tPodCounts\x12:\n" +
-	"\x06counts\x18\x01 \x03(\v2\".extender.policy.v1alpha1.PodCountR\x06counts\x12!\n" +
-	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\xb7\x01\n" +
+	"pod_counts\x18\x05 \x03(\v2\".extender.policy.v1beta1.PodCountsR\tpodCounts\"i\n" +
+	"\tPodCounts\x129\n" +
+	"\x06counts\x18\x01 \x03(\v2!.extender.policy.v1beta1.PodCountR\x06counts\x12!\n" +
+	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\xb6\x01\n" +
 	"\bPodCount\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
 	"\x04pods\x18\x03 \x01(\rR\x04pods\x12 \n" +
-	"\vterminating\x18\x04 \x01(\rR\vterminating\x12A\n" +
-	"\trequested\x18\x05 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\"\x8b\x01\n" +
-	"\tNodeUsage\x12A\n" +
-	"\trequested\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\x12;\n" +
-	"\anonzero\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NonZeroR\anonzero\"\xc6\x06\n" +
-	"\tNodeFacts\x12G\n" +
-	"\x06labels\x18\x01 \x03(\v2/.extender.policy.v1alpha1.NodeFacts.LabelsEntryR\x06labels\x12V\n" +
-	"\vannotations\x18\x02 \x03(\v24.extender.policy.v1alpha1.NodeFacts.AnnotationsEntryR\vannotations\x127\n" +
-	"\x06taints\x18\x03 \x03(\v2\x1f.extender.policy.v1alpha1.TaintR\x06taints\x12$\n" +
-	"\runschedulable\x18\x04 \x01(\bR\runschedulable\x12S\n" +
+	"\vterminating\x18\x04 \x01(\rR\vterminating\x12@\n" +
+	"\trequested\x18\x05 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\"\x89\x01\n" +
+	"\tNodeUsage\x12@\n" +
+	"\trequested\x18\x01 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\x12:\n" +
+	"\anonzero\x18\x02 \x01(\v2 .extender.policy.v1beta1.NonZeroR\anonzero\"\xc0\x06\n" +
+	"\tNodeFacts\x12F\n" +
+	"\x06labels\x18\x01 \x03(\v2..extender.policy.v1beta1.NodeFacts.LabelsEntryR\x06labels\x12U\n" +
+	"\vannotations\x18\x02 \x03(\v23.extender.policy.v1beta1.NodeFacts.AnnotationsEntryR\vannotations\x126\n" +
+	"\x06taints\x18\x03 \x03(\v2\x1e.extender.policy.v1beta1.TaintR\x06taints\x12$\n" +
+	"\runschedulable\x18\x04 \x01(\bR\runschedulable\x12R\n" +
 	"\n" +
-	"conditions\x18\x05 \x03(\v23.extender.policy.v1alpha1.NodeFacts.ConditionsEntryR\n" +
-	"conditions\x12?\n" +
-	"\bcapacity\x18\x06 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\bcapacity\x12E\n" +
-	"\vallocatable\x18\a \x01(\v2#.extender.policy.v1alpha1.ResourcesR\vallocatable\x12!\n" +
+	"conditions\x18\x05 \x03(\v22.extender.policy.v1beta1.NodeFacts.ConditionsEntryR\n" +
+	"conditions\x12>\n" +
+	"\bcapacity\x18\x06 \x01(\v2\".extender.policy.v1beta1.ResourcesR\bcapacity\x12D\n" +
+	"\vallocatable\x18\a \x01(\v2\".extender.policy.v1beta1.ResourcesR\vallocatable\x12!\n" +
 	"\flabel_values\x18\b \x03(\tR\vlabelValues\x12+\n" +
 	"\x11annotation_values\x18\t \x03(\tR\x10annotationValues\x12#\n" +
 	"\rabsent_labels\x18\n" +
@@ -794,56 +794,56 @@ const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
 	"\x05Taint\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x03 \x01(\tR\x06effectBX\n" +
-	"\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3"
+	"\x06effect\x18\x03 \x01(\tR\x06effectBU\n" +
+	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
-	file_extender_policy_v1alpha1_node_proto_rawDescOnce sync.Once
-	file_extender_policy_v1alpha1_node_proto_rawDescData []byte
+	file_extender_policy_v1beta1_node_proto_rawDescOnce sync.Once
+	file_extender_policy_v1beta1_node_proto_rawDescData []byte
 )
 
-func file_extender_policy_v1alpha1_node_proto_rawDescGZIP() []byte {
-	file_extender_policy_v1alpha1_node_proto_rawDescOnce.Do(func() {
-		file_extender_policy_v1alpha1_node_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_node_proto_rawDesc), len(file_extender_policy_v1alpha1_node_proto_rawDesc)))
+func file_extender_policy_v1beta1_node_proto_rawDescGZIP() []byte {
+	file_extender_policy_v1beta1_node_proto_rawDescOnce.Do(func() {
+		file_extender_policy_v1beta1_node_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_node_proto_rawDesc), len(file_extender_policy_v1beta1_node_proto_rawDesc)))
 	})
-	return file_extender_policy_v1alpha1_node_proto_rawDescData
+	return file_extender_policy_v1beta1_node_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
-var file_extender_policy_v1alpha1_node_proto_goTypes = []any{
-	(*Nodes)(nil),     // 0: extender.policy.v1alpha1.Nodes
-	(*NodeRows)(nil),  // 1: extender.policy.v1alpha1.NodeRows
-	(*NodeRef)(nil),   // 2: extender.policy.v1alpha1.NodeRef
-	(*NodeRow)(nil),   // 3: extender.policy.v1alpha1.NodeRow
-	(*PodCounts)(nil), // 4: extender.policy.v1alpha1.PodCounts
-	(*PodCount)(nil),  // 5: extender.policy.v1alpha1.PodCount
-	(*NodeUsage)(nil), // 6: extender.policy.v1alpha1.NodeUsage
-	(*NodeFacts)(nil), // 7: extender.policy.v1alpha1.NodeFacts
-	(*Taint)(nil),     // 8: extender.policy.v1alpha1.Taint
-	nil,               // 9: extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	nil,               // 10: extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	nil,               // 11: extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	(*Resources)(nil), // 12: extender.policy.v1alpha1.Resources
-	(*NonZero)(nil),   // 13: extender.policy.v1alpha1.NonZero
+var file_extender_policy_v1beta1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_extender_policy_v1beta1_node_proto_goTypes = []any{
+	(*Nodes)(nil),     // 0: extender.policy.v1beta1.Nodes
+	(*NodeRows)(nil),  // 1: extender.policy.v1beta1.NodeRows
+	(*NodeRef)(nil),   // 2: extender.policy.v1beta1.NodeRef
+	(*NodeRow)(nil),   // 3: extender.policy.v1beta1.NodeRow
+	(*PodCounts)(nil), // 4: extender.policy.v1beta1.PodCounts
+	(*PodCount)(nil),  // 5: extender.policy.v1beta1.PodCount
+	(*NodeUsage)(nil), // 6: extender.policy.v1beta1.NodeUsage
+	(*NodeFacts)(nil), // 7: extender.policy.v1beta1.NodeFacts
+	(*Taint)(nil),     // 8: extender.policy.v1beta1.Taint
+	nil,               // 9: extender.policy.v1beta1.NodeFacts.LabelsEntry
+	nil,               // 10: extender.policy.v1beta1.NodeFacts.AnnotationsEntry
+	nil,               // 11: extender.policy.v1beta1.NodeFacts.ConditionsEntry
+	(*Resources)(nil), // 12: extender.policy.v1beta1.Resources
+	(*NonZero)(nil),   // 13: extender.policy.v1beta1.NonZero
 }
-var file_extender_policy_v1alpha1_node_proto_depIdxs = []int32{
-	1,  // 0: extender.policy.v1alpha1.Nodes.rows:type_name -> extender.policy.v1alpha1.NodeRows
-	2,  // 1: extender.policy.v1alpha1.Nodes.table:type_name -> extender.policy.v1alpha1.NodeRef
-	3,  // 2: extender.policy.v1alpha1.NodeRows.rows:type_name -> extender.policy.v1alpha1.NodeRow
-	3,  // 3: extender.policy.v1alpha1.NodeRef.rows:type_name -> extender.policy.v1alpha1.NodeRow
-	7,  // 4: extender.policy.v1alpha1.NodeRow.facts:type_name -> extender.policy.v1alpha1.NodeFacts
-	6,  // 5: extender.policy.v1alpha1.NodeRow.usage:type_name -> extender.policy.v1alpha1.NodeUsage
-	4,  // 6: extender.policy.v1alpha1.NodeRow.pod_counts:type_name -> extender.policy.v1alpha1.PodCounts
-	5,  // 7: extender.policy.v1alpha1.PodCounts.counts:type_name -> extender.policy.v1alpha1.PodCount
-	12, // 8: extender.policy.v1alpha1.PodCount.requested:type_name -> extender.policy.v1alpha1.Resources
-	12, // 9: extender.policy.v1alpha1.NodeUsage.requested:type_name -> extender.policy.v1alpha1.Resources
-	13, // 10: extender.policy.v1alpha1.NodeUsage.nonzero:type_name -> extender.policy.v1alpha1.NonZero
-	9,  // 11: extender.policy.v1alpha1.NodeFacts.labels:type_name -> extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	10, // 12: extender.policy.v1alpha1.NodeFacts.annotations:type_name -> extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	8,  // 13: extender.policy.v1alpha1.NodeFacts.taints:type_name -> extender.policy.v1alpha1.Taint
-	11, // 14: extender.policy.v1alpha1.NodeFacts.conditions:type_name -> extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	12, // 15: extender.policy.v1alpha1.NodeFacts.capacity:type_name -> extender.policy.v1alpha1.Resources
-	12, // 16: extender.policy.v1alpha1.NodeFacts.allocatable:type_name -> extender.policy.v1alpha1.Resources
+var file_extender_policy_v1beta1_node_proto_depIdxs = []int32{
+	1,  // 0: extender.policy.v1beta1.Nodes.rows:type_name -> extender.policy.v1beta1.NodeRows
+	2,  // 1: extender.policy.v1beta1.Nodes.table:type_name -> extender.policy.v1beta1.NodeRef
+	3,  // 2: extender.policy.v1beta1.NodeRows.rows:type_name -> extender.policy.v1beta1.NodeRow
+	3,  // 3: extender.policy.v1beta1.NodeRef.rows:type_name -> extender.policy.v1beta1.NodeRow
+	7,  // 4: extender.policy.v1beta1.NodeRow.facts:type_name -> extender.policy.v1beta1.NodeFacts
+	6,  // 5: extender.policy.v1beta1.NodeRow.usage:type_name -> extender.policy.v1beta1.NodeUsage
+	4,  // 6: extender.policy.v1beta1.NodeRow.pod_counts:type_name -> extender.policy.v1beta1.PodCounts
+	5,  // 7: extender.policy.v1beta1.PodCounts.counts:type_name -> extender.policy.v1beta1.PodCount
+	12, // 8: extender.policy.v1beta1.PodCount.requested:type_name -> extender.policy.v1beta1.Resources
+	12, // 9: extender.policy.v1beta1.NodeUsage.requested:type_name -> extender.policy.v1beta1.Resources
+	13, // 10: extender.policy.v1beta1.NodeUsage.nonzero:type_name -> extender.policy.v1beta1.NonZero
+	9,  // 11: extender.policy.v1beta1.NodeFacts.labels:type_name -> extender.policy.v1beta1.NodeFacts.LabelsEntry
+	10, // 12: extender.policy.v1beta1.NodeFacts.annotations:type_name -> extender.policy.v1beta1.NodeFacts.AnnotationsEntry
+	8,  // 13: extender.policy.v1beta1.NodeFacts.taints:type_name -> extender.policy.v1beta1.Taint
+	11, // 14: extender.policy.v1beta1.NodeFacts.conditions:type_name -> extender.policy.v1beta1.NodeFacts.ConditionsEntry
+	12, // 15: extender.policy.v1beta1.NodeFacts.capacity:type_name -> extender.policy.v1beta1.Resources
+	12, // 16: extender.policy.v1beta1.NodeFacts.allocatable:type_name -> extender.policy.v1beta1.Resources
 	17, // [17:17] is the sub-list for method output_type
 	17, // [17:17] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
@@ -851,13 +851,13 @@ var file_extender_policy_v1alpha1_node_proto_depIdxs = []int32{
 	0,  // [0:17] is the sub-list for field type_name
 }
 
-func init() { file_extender_policy_v1alpha1_node_proto_init() }
-func file_extender_policy_v1alpha1_node_proto_init() {
-	if File_extender_policy_v1alpha1_node_proto != nil {
+func init() { file_extender_policy_v1beta1_node_proto_init() }
+func file_extender_policy_v1beta1_node_proto_init() {
+	if File_extender_policy_v1beta1_node_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_resources_proto_init()
-	file_extender_policy_v1alpha1_node_proto_msgTypes[0].OneofWrappers = []any{
+	file_extender_policy_v1beta1_resources_proto_init()
+	file_extender_policy_v1beta1_node_proto_msgTypes[0].OneofWrappers = []any{
 		(*Nodes_Rows)(nil),
 		(*Nodes_Table)(nil),
 	}
@@ -865,17 +865,17 @@ func file_extender_policy_v1alpha1_node_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_node_proto_rawDesc), len(file_extender_policy_v1alpha1_node_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_node_proto_rawDesc), len(file_extender_policy_v1beta1_node_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_extender_policy_v1alpha1_node_proto_goTypes,
-		DependencyIndexes: file_extender_policy_v1alpha1_node_proto_depIdxs,
-		MessageInfos:      file_extender_policy_v1alpha1_node_proto_msgTypes,
+		GoTypes:           file_extender_policy_v1beta1_node_proto_goTypes,
+		DependencyIndexes: file_extender_policy_v1beta1_node_proto_depIdxs,
+		MessageInfos:      file_extender_policy_v1beta1_node_proto_msgTypes,
 	}.Build()
-	File_extender_policy_v1alpha1_node_proto = out.File
-	file_extender_policy_v1alpha1_node_proto_goTypes = nil
-	file_extender_policy_v1alpha1_node_proto_depIdxs = nil
+	File_extender_policy_v1beta1_node_proto = out.File
+	file_extender_policy_v1beta1_node_proto_goTypes = nil
+	file_extender_policy_v1beta1_node_proto_depIdxs = nil
 }

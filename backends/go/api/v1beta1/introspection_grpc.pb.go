@@ -4,9 +4,9 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: extender/policy/v1alpha1/introspection.proto
+// source: extender/policy/v1beta1/introspection.proto
 
-package v1alpha1
+package v1beta1
 
 import (
 	context "context"
@@ -21,7 +21,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	IntrospectionService_Introspect_FullMethodName = "/extender.policy.v1alpha1.IntrospectionService/Introspect"
+	IntrospectionService_Introspect_FullMethodName = "/extender.policy.v1beta1.IntrospectionService/Introspect"
 )
 
 // IntrospectionServiceClient is the client API for IntrospectionService service.
@@ -140,7 +140,7 @@ func _IntrospectionService_Introspect_Handler(srv interface{}, ctx context.Conte
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var IntrospectionService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "extender.policy.v1alpha1.IntrospectionService",
+	ServiceName: "extender.policy.v1beta1.IntrospectionService",
 	HandlerType: (*IntrospectionServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
@@ -149,5 +149,5 @@ var IntrospectionService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "extender/policy/v1alpha1/introspection.proto",
+	Metadata: "extender/policy/v1beta1/introspection.proto",
 }
