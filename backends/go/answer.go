@@ -121,7 +121,7 @@ func bindRequest(ctx context.Context, request *v1beta1.BindRequest, terms *terms
 		if wrong := checkPod(pod.GetFacts(), terms.pod()); wrong != "" {
 			return asked, malformed("pod.facts.%s", wrong)
 		}
-		origin := podOrigin{ctx: ctx, snapshot: request.GetCall().GetSnapshot(), access: terms.pod()}
+		origin := podOrigin{ctx: ctx, call: request.GetCall(), access: terms.pod()}
 		asked.pod = origin.view(pod)
 	}
 	for _, field := range []struct{ name, value string }{
@@ -193,11 +193,13 @@ func (p *prepared) ready() error {
 }
 
 func (q *question) result() *v1beta1.Result {
-	result := &v1beta1.Result{Miss: q.miss, Revision: q.prepared.declaration.response.GetRevision()}
-	if q.miss == v1beta1.Miss_MISS_UNSPECIFIED {
-		result.Evaluated = q.count
+	if q.miss != v1beta1.Miss_MISS_UNSPECIFIED {
+		return &v1beta1.Result{Outcome: &v1beta1.Result_Miss{Miss: q.miss}}
 	}
-	return result
+	return &v1beta1.Result{
+		Outcome:  &v1beta1.Result_Evaluated{Evaluated: q.count},
+		Revision: q.prepared.declaration.response.GetRevision(),
+	}
 }
 
 // each calls answer for each node, as long as the caller waits.
@@ -356,9 +358,13 @@ func rejections(verdicts []Verdict) ([]*v1beta1.Rejection, int) {
 }
 
 func (v Verdict) group() *v1beta1.Rejection {
+	kind := v1beta1.RejectionKind_REJECTION_KIND_UNSCHEDULABLE
+	if v.unresolvable {
+		kind = v1beta1.RejectionKind_REJECTION_KIND_UNRESOLVABLE
+	}
 	return &v1beta1.Rejection{
-		Reason:            cut(valid(v.reason), maxReasonBytes),
-		PreemptionMayHelp: v.preemption,
-		Rule:              cut(valid(v.rule), limits.RuleBytes),
+		Reason: cut(valid(v.reason), maxReasonBytes),
+		Kind:   kind,
+		Rule:   cut(valid(v.rule), limits.RuleBytes),
 	}
 }

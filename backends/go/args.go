@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,12 +14,20 @@ import (
 	"extender-gateway.io/policy/internal/limits"
 )
 
-// normalized are args as they are compared and parsed: an object, or empty, which means the same as `{}`.
-func normalized(args []byte) ([]byte, error) {
+// argsDigest is the SHA-256 of args, by which calls name them.
+type argsDigest [sha256.Size]byte
+
+// newArgsDigest refuses args that are so long that their digest is not worth the work.
+func newArgsDigest(args []byte) (argsDigest, error) {
 	if len(args) > limits.ArgsBytes {
-		return nil, wrongArgs(
+		return argsDigest{}, wrongArgs(
 			"args has %d bytes; at most %d are allowed, put longer lists into a file of the policy", len(args), limits.ArgsBytes)
 	}
+	return sha256.Sum256(args), nil
+}
+
+// normalized are args as they are parsed: an object, or empty, which means the same as `{}`.
+func normalized(args []byte) ([]byte, error) {
 	if !utf8.Valid(args) {
 		return nil, wrongArgs("args is not UTF-8")
 	}

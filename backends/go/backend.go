@@ -18,8 +18,8 @@ type Source interface {
 // Backend is where the policy comes from that answers a call: a fixed one, one that is replaced while running, or one that
 // is built from the operator's args.
 type Backend struct {
-	// versionsFor are the versions of the policy for a call with these args.
-	versionsFor func(args []byte) (*versions, error)
+	// recent are the versions of the policy by the args of a call.
+	recent *recent
 	// only are those of the only policy; nil if there is one for each args.
 	only *versions
 	// check rejects a policy that may not be served here; nil if all may.
@@ -52,7 +52,7 @@ func (b *Backend) backend() (*Backend, error) { return b, nil }
 
 // fixedTo has one policy, which takes no args.
 func fixedTo(only *versions) *Backend {
-	return &Backend{versionsFor: func(args []byte) (*versions, error) { return only, refuseAny(args) }, only: only}
+	return &Backend{recent: &recent{build: func(args []byte) (*versions, error) { return only, refuseAny(args) }}, only: only}
 }
 
 // Configured is a backend whose policy is built from the operator's args, so that one process serves several configured
@@ -75,7 +75,11 @@ func fixedTo(only *versions) *Backend {
 //		return newPolicy(args), nil
 //	})
 func Configured[A any](defaults A, build func(args A) (Policy, error)) *Backend {
-	recent := &recent{build: func(args []byte) (*versions, error) {
+	return &Backend{recent: &recent{build: func(args []byte) (*versions, error) {
+		args, err := normalized(args)
+		if err != nil {
+			return nil, err
+		}
 		parsed, err := parsed(args, defaults)
 		if err != nil {
 			return nil, err
@@ -85,8 +89,7 @@ func Configured[A any](defaults A, build func(args A) (Policy, error)) *Backend 
 			return nil, built(err)
 		}
 		return newVersions(policy)
-	}}
-	return &Backend{versionsFor: recent.versionsFor}
+	}}}
 }
 
 // Replaceable is a backend with a policy that takes no args and is replaced while running, such as one made from a rule
@@ -113,41 +116,53 @@ func (r *Replacer) Replace(policy Policy) error { return r.versions.replace(poli
 func (b *Backend) WithArgs(args []byte) (*Backend, error) {
 	var chosen *versions
 	err := guarded(nil, "getInfo", func() (err error) {
-		chosen, err = b.versionsFor(args)
+		chosen, err = b.recent.versionsFor(args)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{versionsFor: func([]byte) (*versions, error) { return chosen, nil }}, nil
+	return &Backend{recent: &recent{build: func([]byte) (*versions, error) { return chosen, nil }}}, nil
 }
 
-// policyFor is the policy for a call with these args.
+// policyFor is the policy for a request with these args.
 func (b *Backend) policyFor(args []byte) (*prepared, error) {
-	latest, _, err := b.latestFor(args)
-	return latest, err
+	versions, err := b.recent.versionsFor(args)
+	if err != nil {
+		return nil, err
+	}
+	return b.latestOf(versions)
 }
 
-func (b *Backend) latestFor(args []byte) (*prepared, *versions, error) {
-	versions, err := b.versionsFor(args)
-	if err != nil {
-		return nil, nil, err
+// called are the versions of the policy for a call.
+func (b *Backend) called(call *v1beta1.Call) (*versions, error) {
+	if b.only != nil && len(call.GetArgs())+len(call.GetArgsSha256()) == 0 {
+		// As for most policies: nothing is looked up.
+		return b.only, nil
 	}
+	return b.recent.named(call.GetArgsSha256(), call.GetArgs())
+}
+
+func (b *Backend) latestOf(versions *versions) (*prepared, error) {
 	latest, err := versions.latest()
 	if err == nil && b.check != nil {
 		err = b.check(latest)
 	}
-	return latest, versions, err
+	return latest, err
 }
 
 // policyReading is the policy for a call of a verb: the one for its args or, if that one no longer declares what pod and
 // nodes were encoded with, an earlier one that does. Whether the verb is declared is left to the caller.
-func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared, error) {
-	latest, versions, err := b.latestFor(args)
+func (b *Backend) policyReading(call *v1beta1.Call, verb verb) (*prepared, error) {
+	versions, err := b.called(call)
 	if err != nil {
 		return nil, err
 	}
-	terms := latest.declaration.verbs[verb]
+	latest, err := b.latestOf(versions)
+	if err != nil {
+		return nil, err
+	}
+	terms, reads := latest.declaration.verbs[verb], string(call.GetReads())
 	if terms == nil || terms.reads() == reads {
 		return latest, nil
 	}
@@ -155,7 +170,7 @@ func (b *Backend) policyReading(args []byte, reads uint32, verb verb) (*prepared
 		return earlier, nil
 	}
 	return nil, refusedFor(v1beta1.ErrorReason_ERROR_REASON_OTHER_READS, codes.FailedPrecondition,
-		"call.reads is %d, and this policy now declares reads with the id %d; repeat the handshake", reads, terms.reads())
+		"call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake")
 }
 
 // recent are the policies that were recently built from args, the most recently used first. They are bounded in number and
@@ -167,19 +182,55 @@ type recent struct {
 }
 
 type configured struct {
-	args     string
+	digest argsDigest
+	// bytes is how long the args are.
+	bytes    int
 	versions *versions
 	// repeated says whether it was used more than once. Args that are used once, as by a client that is not the gateway,
 	// must not displace those of every call.
 	repeated bool
 }
 
-func (r *recent) versionsFor(args []byte) (*versions, error) {
-	args, err := normalized(args)
+// named are the versions for a call, which brings args in full only after their digest was not known here.
+func (r *recent) named(sha256, args []byte) (*versions, error) {
+	switch {
+	case len(args) > 0:
+		return r.brought(sha256, args)
+	case len(sha256) == 0:
+		return r.versionsFor(nil)
+	case len(sha256) != len(argsDigest{}):
+		return nil, malformed("call.args_sha256 has %d bytes; a SHA-256 has %d", len(sha256), len(argsDigest{}))
+	}
+	if known := r.find(argsDigest(sha256)); known != nil {
+		return known, nil
+	}
+	return nil, refusedFor(v1beta1.ErrorReason_ERROR_REASON_ARGS_UNKNOWN, codes.FailedPrecondition,
+		"the args of this call are not known here; send them")
+}
+
+// brought checks that args are remembered by the digest by which later calls name them.
+func (r *recent) brought(sha256, args []byte) (*versions, error) {
+	digest, err := newArgsDigest(args)
 	if err != nil {
 		return nil, err
 	}
-	if known := r.find(args); known != nil {
+	if string(sha256) != string(digest[:]) {
+		return nil, malformed("call.args_sha256 is missing or another one than that of call.args")
+	}
+	return r.versionsOf(digest, args)
+}
+
+// versionsFor are the versions for args that are not named by their digest.
+func (r *recent) versionsFor(args []byte) (*versions, error) {
+	digest, err := newArgsDigest(args)
+	if err != nil {
+		return nil, err
+	}
+	return r.versionsOf(digest, args)
+}
+
+func (r *recent) versionsOf(digest argsDigest, args []byte) (*versions, error) {
+	if known := r.find(digest); known != nil {
 		return known, nil
 	}
 	// Not under the lock: a policy that takes long to build delays no call with other args.
@@ -187,15 +238,15 @@ func (r *recent) versionsFor(args []byte) (*versions, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.remember(string(args), built)
+	r.remember(digest, len(args), built)
 	return built, nil
 }
 
-func (r *recent) find(args []byte) *versions {
+func (r *recent) find(digest argsDigest) *versions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for position, known := range r.known {
-		if known.args == string(args) {
+		if known.digest == digest {
 			known.repeated = true
 			if position > 0 {
 				r.known = slices.Insert(slices.Delete(r.known, position, position+1), 0, known)
@@ -206,17 +257,17 @@ func (r *recent) find(args []byte) *versions {
 	return nil
 }
 
-func (r *recent) remember(args string, built *versions) {
+func (r *recent) remember(digest argsDigest, bytes int, built *versions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slices.ContainsFunc(r.known, func(known *configured) bool { return known.args == args }) {
+	if slices.ContainsFunc(r.known, func(known *configured) bool { return known.digest == digest }) {
 		// Another call has built it meanwhile.
 		return
 	}
-	for len(r.known) > 0 && (len(r.known) >= maxConfiguredPolicies || r.bytes()+len(args) > maxConfiguredArgsBytes) {
+	for len(r.known) > 0 && (len(r.known) >= maxConfiguredPolicies || r.bytes()+bytes > maxConfiguredArgsBytes) {
 		r.evict()
 	}
-	r.known = slices.Insert(r.known, 0, &configured{args: args, versions: built})
+	r.known = slices.Insert(r.known, 0, &configured{digest: digest, bytes: bytes, versions: built})
 }
 
 // evict removes the least recently used policy; those that were used only once go first.
@@ -234,7 +285,7 @@ func (r *recent) evict() {
 func (r *recent) bytes() int {
 	total := 0
 	for _, known := range r.known {
-		total += len(known.args)
+		total += known.bytes
 	}
 	return total
 }

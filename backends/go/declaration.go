@@ -20,6 +20,7 @@ const MaxMessageBytes = 64 << 20
 const (
 	maxReasonBytes         = 900
 	maxRevisionBytes       = 64
+	maxTableNameBytes      = 64
 	maxConfiguredPolicies  = 16
 	maxConfiguredArgsBytes = 2 << 20
 	maxEarlierVersions     = 16
@@ -185,12 +186,12 @@ func (t *terms) node() *fields {
 	return t.layout.node
 }
 
-// reads is Call.reads of the requests that this declaration asks for.
-func (t *terms) reads() uint32 {
+// reads is Call.reads of the requests that this declaration asks for; empty without one.
+func (t *terms) reads() string {
 	if t.layout == nil {
-		return 0
+		return ""
 	}
-	return t.layout.message.GetId()
+	return t.layout.digest
 }
 
 // table is the text by which a table is recognized whose rows this verb can read.
@@ -252,6 +253,10 @@ func (a *asDeclared) mistakes() []string {
 	var mistakes []string
 	add := func(text string) { mistakes = append(mistakes, a.verb.text()+" "+text) }
 	a.functionMistakes(add)
+	if a.pure && a.effects {
+		// The contract has one field for both.
+		add("has Pure and SideEffects; remove one")
+	}
 	if a.view < ViewFacts || a.view > ViewFactsAndRaw || a.scope < ScopeDefault || a.scope > WholeSet {
 		add("has an unknown View or Scope; use the constants of this package")
 	}
@@ -335,7 +340,7 @@ func (t *terms) info(verb verb) *v1beta1.VerbInfo {
 	if verb == verbBind {
 		return info
 	}
-	info.SideEffects, info.Pure, info.Usage = t.sideEffects, t.pure, t.usage
+	info.Effects, info.Usage = t.effects(), t.usage
 	info.Changes = changedParts(t.changes)
 	// There are no nodes before the filters of a pod.
 	if verb != verbBeforeFilter {
@@ -346,6 +351,17 @@ func (t *terms) info(verb verb) *v1beta1.VerbInfo {
 		info.Scope = v1beta1.Scope_SCOPE_WHOLE_SET
 	}
 	return info
+}
+
+func (t *terms) effects() v1beta1.Effects {
+	switch {
+	case t.sideEffects:
+		return v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE
+	case t.pure:
+		return v1beta1.Effects_EFFECTS_PURE
+	default:
+		return v1beta1.Effects_EFFECTS_READS_OUTSIDE
+	}
 }
 
 func (s Scale) describe(info *v1beta1.VerbInfo) {

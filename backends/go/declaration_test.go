@@ -1,12 +1,13 @@
 package policy
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,7 @@ func TestEachMistakeIsNamed(t *testing.T) {
 		{Policy{Name: "p", Version: "1"}, "no verb is declared"},
 		{filters(Filter{}), "filter has no function; set Filter.Node or Filter.Nodes"},
 		{filters(Filter{Node: node, Nodes: nodes}), "filter has Filter.Node and Filter.Nodes; remove one"},
+		{filters(Filter{Node: node, Pure: true, SideEffects: true}), "filter has Pure and SideEffects; remove one"},
 		{filters(Filter{Node: node, View: 7}), "filter has an unknown View or Scope"},
 		{Policy{Name: "p", Version: "1", Bind: &Bind{}}, "bind has no function; set Bind.Pod"},
 		{scores(Unbounded().Normalized(7)), "the normalization is unknown"},
@@ -93,39 +95,35 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 		Verbs: []*v1beta1.VerbInfo{
 			{
 				Verb: v1beta1.Verb_VERB_FILTER, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS, Scope: v1beta1.Scope_SCOPE_NODE,
-				Pure: true, Usage: true, Reads: nodeReads,
+				Effects: v1beta1.Effects_EFFECTS_PURE, Usage: true, Reads: nodeReads,
 			},
 			{
 				Verb: v1beta1.Verb_VERB_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW,
-				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, SideEffects: true, Usage: true, ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
+				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE, Usage: true,
+				ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
 				Normalization: v1beta1.Normalization_NORMALIZATION_MIN_MAX, Reversed: true,
 			},
 			{
 				Verb: v1beta1.Verb_VERB_PREEMPT, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
-				SideEffects: true, Usage: true,
+				Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE, Usage: true,
 			},
 			{Verb: v1beta1.Verb_VERB_BIND},
 			{
-				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Pure: true,
+				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE,
 				Changes: []v1beta1.ChangedPart{1, 2, 3, 4, 5},
 			},
 			{
 				Verb: v1beta1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS,
-				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Usage: true, Reads: nodeReads,
+				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Effects: v1beta1.Effects_EFFECTS_READS_OUTSIDE, Usage: true, Reads: nodeReads,
 				Changes: []v1beta1.ChangedPart{
 					v1beta1.ChangedPart_CHANGED_PART_NODE_LABELS, v1beta1.ChangedPart_CHANGED_PART_NODE_TAINTS,
 				},
 			},
 			{
 				Verb: v1beta1.Verb_VERB_BEFORE_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_NODE,
-				Pure: true, Changes: []v1beta1.ChangedPart{v1beta1.ChangedPart_CHANGED_PART_NODE_USAGE},
+				Effects: v1beta1.Effects_EFFECTS_PURE, Changes: []v1beta1.ChangedPart{v1beta1.ChangedPart_CHANGED_PART_NODE_USAGE},
 			},
 		},
-	}
-	for _, verb := range d.response.GetVerbs() {
-		if verb.GetReads() != nil {
-			verb.Reads.Id = 0
-		}
 	}
 	if !proto.Equal(d.response, want) {
 		t.Errorf("%v; want %v", d.response, want)
@@ -217,18 +215,34 @@ func TestADeclarationIsCanonical(t *testing.T) {
 	}
 }
 
-// The id of a declaration is the same in every build: a change of these numbers makes replicas of two versions answer each
-// other's calls with FAILED_PRECONDITION.
-func TestTheIDOfADeclarationIsFixed(t *testing.T) {
+// A gateway makes Call.reads of the bytes of the handshake, and knows nothing of what they mean.
+func TestADeclarationIsNamedByItsBytesInTheHandshake(t *testing.T) {
 	var nothing, some, more Reads
 	some.NodeLabel("zone")
 	some.Pod(PodRequests)
 	more.NodeLabel("zone")
 	more.Pod(PodRequests)
 	more.PodsByTopology(ByLabel("app"), "zone")
-	ids := []uint32{newLayout(&nothing, ViewName).message.GetId(), newLayout(&some, ViewFacts).message.GetId(), newLayout(&more, ViewFacts).message.GetId()}
-	if want := []uint32{0x811c9dc5, 0x7b3295d, 0xe0c5494e}; !slices.Equal(ids, want) {
-		t.Errorf("%#x; want %#x", ids, want)
+	named := map[string]bool{}
+	for _, reads := range []*Reads{&nothing, &some, &more} {
+		p := filters(Filter{Node: node, Reads: reads})
+		d, err := declare(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inHandshake, err := proto.Marshal(d.response.GetVerbs()[0].GetReads())
+		digest := sha256.Sum256(inHandshake)
+		if got := d.verbs[verbFilter].reads(); err != nil || got != string(digest[:]) {
+			t.Errorf("%x, %v; want %x", got, err, digest)
+		}
+		whole, err := proto.Marshal(d.response)
+		if err != nil || !bytes.Contains(whole, inHandshake) {
+			t.Errorf("%x is not in %x, %v", inHandshake, whole, err)
+		}
+		named[string(digest[:])] = true
+	}
+	if len(named) != 3 {
+		t.Errorf("%d digests", len(named))
 	}
 }
 

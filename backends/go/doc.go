@@ -12,7 +12,7 @@
 //			Version: "1.0.0",
 //			Filter: &policy.Filter{Pure: true, Reads: &reads, Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
 //				if value, _ := node.Get(arch); value == "arm64" {
-//					return policy.Reject("arm64 nodes are not in use yet")
+//					return policy.Reject("arm64 nodes are not in use yet").Unresolvable()
 //				}
 //				return policy.Accept()
 //			}},

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
@@ -35,8 +36,9 @@ func TestErrorsOfOneCodeHaveDifferentReasons(t *testing.T) {
 		reason  string
 	}{
 		{"Filter", about(large, unchanged), codes.ResourceExhausted, "TOO_LARGE"},
-		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Args = []byte(`{"a":1}`) }), codes.InvalidArgument, "INVALID_ARGS"},
-		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Reads = 9 }), codes.FailedPrecondition, "OTHER_READS"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { proto.Merge(c, withDigest(`{"a":1}`)) }), codes.FailedPrecondition, "ARGS_UNKNOWN"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { proto.Merge(c, withArgs(`{"a":1}`)) }), codes.InvalidArgument, "INVALID_ARGS"},
+		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Reads = []byte("other") }), codes.FailedPrecondition, "OTHER_READS"},
 		{"Filter", about(labeled("a", nil), func(c *v1beta1.Call) { c.Purpose = v1beta1.Purpose_PURPOSE_REPLAY }), codes.FailedPrecondition, "PURPOSE"},
 		{"Filter", &v1beta1.FilterRequest{Call: call()}, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"Filter", about(labeled("not ready", nil), unchanged), codes.Unavailable, "NOT_READY"},

@@ -36,7 +36,7 @@ func (b *Backend) exposedAt(address string) (*Backend, error) {
 			return nil, err
 		}
 	}
-	return &Backend{versionsFor: b.versionsFor, only: b.only, check: check}, nil
+	return &Backend{recent: b.recent, only: b.only, check: check}, nil
 }
 
 // uncompressed registers services that refuse compressed messages before they are read: a few kilobytes become megabytes. Which

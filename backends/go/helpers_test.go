@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"crypto/sha256"
 	"io"
 	"log/slog"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
@@ -99,10 +101,40 @@ func (s *server) reading(verb v1beta1.Verb) *v1beta1.Call {
 	asked := call()
 	for _, declared := range info.GetVerbs() {
 		if declared.GetVerb() == verb {
-			asked.Reads = declared.GetReads().GetId()
+			asked.Reads = digestOfReads(s.t, declared)
 		}
 	}
 	return asked
+}
+
+// digestOfReads is Call.reads for a verb that declares reads.
+func digestOfReads(t *testing.T, declared *v1beta1.VerbInfo) []byte {
+	t.Helper()
+	encoded, err := proto.Marshal(declared.GetReads())
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.Sum256(encoded)
+	return digest[:]
+}
+
+// withDigest is a call that names these args, without bringing them.
+func withDigest(args string) *v1beta1.Call {
+	named, digest := call(), sha256.Sum256([]byte(args))
+	named.ArgsSha256 = digest[:]
+	return named
+}
+
+// withArgs is the same call, repeated with the args.
+func withArgs(args string) *v1beta1.Call {
+	named := withDigest(args)
+	named.Args = []byte(args)
+	return named
+}
+
+// evaluated is the result of an answer of revision 1 about this many nodes.
+func evaluated(count uint32) *v1beta1.Result {
+	return &v1beta1.Result{Outcome: &v1beta1.Result_Evaluated{Evaluated: count}, Revision: "1"}
 }
 
 func podMessage() *v1beta1.Pod {

@@ -6,36 +6,45 @@ import (
 	"extender-gateway.io/policy/api/v1beta1"
 )
 
-// BeforeFilter says what changes about the pod before filters are called.
-func (s *Service) BeforeFilter(ctx context.Context, request *v1beta1.BeforeFilterRequest) (*v1beta1.BeforeFilterResponse, error) {
-	response := &v1beta1.BeforeFilterResponse{}
-	err := s.about(ctx, verbBeforeFilter, request, &response.Result, func(q *question) error {
-		response.Pod = q.prepared.policy.BeforeFilter.Pod(q.pod).message()
-		return nil
-	})
-	return response, err
-}
-
-// BeforeFilterNodes says what changes about nodes before filters are called.
-func (s *Service) BeforeFilterNodes(
-	ctx context.Context, request *v1beta1.BeforeFilterNodesRequest,
-) (*v1beta1.BeforeFilterNodesResponse, error) {
-	response := &v1beta1.BeforeFilterNodesResponse{}
-	err := s.about(ctx, verbBeforeFilterNodes, request, &response.Result, func(q *question) (err error) {
-		response.Nodes, err = q.beforeFilterNodes()
+// Change says what a hook changes about the pod and nodes.
+func (s *Service) Change(ctx context.Context, request *v1beta1.ChangeRequest) (*v1beta1.ChangeResponse, error) {
+	hook, err := s.hook(request)
+	if err != nil {
+		return nil, err
+	}
+	spanOf(ctx).Set("extender.hook", inSentence(hook.String()))
+	response := &v1beta1.ChangeResponse{}
+	err = s.about(ctx, hook, request, &response.Result, func(q *question) (err error) {
+		switch hook {
+		case verbBeforeFilter:
+			response.Pod = q.prepared.policy.BeforeFilter.Pod(q.pod).message()
+		case verbBeforeFilterNodes:
+			response.Nodes, err = q.beforeFilterNodes()
+		default:
+			response.Pod, response.Nodes, err = q.beforeScore()
+		}
 		return err
 	})
 	return response, err
 }
 
-// BeforeScore says what changes about the pod and nodes before they are scored.
-func (s *Service) BeforeScore(ctx context.Context, request *v1beta1.BeforeScoreRequest) (*v1beta1.BeforeScoreResponse, error) {
-	response := &v1beta1.BeforeScoreResponse{}
-	err := s.about(ctx, verbBeforeScore, request, &response.Result, func(q *question) (err error) {
-		response.Pod, response.Nodes, err = q.beforeScore()
-		return err
-	})
-	return response, err
+// hook is the one that a request asks for.
+func (s *Service) hook(request *v1beta1.ChangeRequest) (verb, error) {
+	for hook := verbBeforeFilter; hook < verbCount; hook++ {
+		if hook.number() == request.GetHook() {
+			return hook, nil
+		}
+	}
+	return 0, statusOf(guarded(s.log, "Change", func() error {
+		// Args that are not known here matter more.
+		if _, err := s.from.called(request.GetCall()); err != nil {
+			return err
+		}
+		if request.GetHook() == v1beta1.Verb_VERB_UNSPECIFIED {
+			return missing("hook")
+		}
+		return malformed("hook is %v; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE", request.GetHook())
+	}))
 }
 
 func (q *question) beforeFilterNodes() ([]*v1beta1.NodeChange, error) {

@@ -52,21 +52,24 @@ func (s *server) hooks() v1beta1.HookServiceClient {
 	return v1beta1.NewHookServiceClient(s.ClientConn)
 }
 
-func (s *server) beforeFilter() (*v1beta1.BeforeFilterResponse, error) {
+func (s *server) change(hook v1beta1.Verb, nodes *v1beta1.Nodes) (*v1beta1.ChangeResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeFilter(within(s.t), &v1beta1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
+	return s.hooks().Change(within(s.t), &v1beta1.ChangeRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Hook: hook})
 }
 
-func (s *server) beforeFilterNodes(rows ...*v1beta1.NodeRow) (*v1beta1.BeforeFilterNodesResponse, error) {
+func (s *server) beforeFilter() (*v1beta1.ChangeResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeFilterNodes(within(s.t), &v1beta1.BeforeFilterNodesRequest{
-		Call: call(), Pod: podMessage(), Nodes: inline(rows...),
-	})
+	return s.change(v1beta1.Verb_VERB_BEFORE_FILTER, nil)
 }
 
-func (s *server) beforeScore(rows ...*v1beta1.NodeRow) (*v1beta1.BeforeScoreResponse, error) {
+func (s *server) beforeFilterNodes(rows ...*v1beta1.NodeRow) (*v1beta1.ChangeResponse, error) {
 	s.t.Helper()
-	return s.hooks().BeforeScore(within(s.t), &v1beta1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+	return s.change(v1beta1.Verb_VERB_BEFORE_FILTER_NODES, inline(rows...))
+}
+
+func (s *server) beforeScore(rows ...*v1beta1.NodeRow) (*v1beta1.ChangeResponse, error) {
+	s.t.Helper()
+	return s.change(v1beta1.Verb_VERB_BEFORE_SCORE, inline(rows...))
 }
 
 func TestEachMistakeOfAHookIsNamed(t *testing.T) {
@@ -119,7 +122,7 @@ func TestBeforeFilterChangesThePod(t *testing.T) {
 		{&PodChange{RemoveNodeAffinity: true, Reason: "\xff"}, &v1beta1.PodChange{RemoveNodeAffinity: true, Reason: "\uFFFD"}},
 	} {
 		response, err := start(t, beforeFilter(changesPod(c.change))).beforeFilter()
-		want := &v1beta1.BeforeFilterResponse{Result: &v1beta1.Result{Evaluated: 1, Revision: "1"}, Pod: c.want}
+		want := &v1beta1.ChangeResponse{Result: evaluated(1), Pod: c.want}
 		if err != nil || !proto.Equal(response, want) {
 			t.Errorf("%v, %v; want %v", response, err, want)
 		}
@@ -152,8 +155,8 @@ func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
 	for position, zone := range zones {
 		rows = append(rows, labeled(fmt.Sprint("n", position), map[string]string{"zone": zone}))
 	}
-	want := &v1beta1.BeforeFilterNodesResponse{
-		Result: &v1beta1.Result{Evaluated: 11, Revision: "1"},
+	want := &v1beta1.ChangeResponse{
+		Result: evaluated(11),
 		Nodes: []*v1beta1.NodeChange{
 			{
 				Positions:      []uint32{0, 7},
@@ -207,7 +210,7 @@ func TestBeforeScoreChangesThePodAndNodes(t *testing.T) {
 		}}, wantPod, nil},
 	} {
 		response, err := start(t, beforeScore(c.hook)).beforeScore(labeled("a", nil), labeled("b", nil))
-		want := &v1beta1.BeforeScoreResponse{Result: &v1beta1.Result{Evaluated: 2, Revision: "1"}, Pod: c.pod, Nodes: c.nodes}
+		want := &v1beta1.ChangeResponse{Result: evaluated(2), Pod: c.pod, Nodes: c.nodes}
 		if err != nil || !proto.Equal(response, want) {
 			t.Errorf("%s: %v, %v; want %v", name, response, err, want)
 		}
@@ -289,22 +292,54 @@ func allHooks() Policy {
 	})
 }
 
-// ask calls each hook with the fields that it has, and returns the results by hook.
-func (s *server) ask(ctx context.Context, call *v1beta1.Call, pod *v1beta1.Pod, nodes *v1beta1.Nodes) (results [3]*v1beta1.Result, errs [3]error) {
-	s.t.Helper()
-	filter, err := s.hooks().BeforeFilter(ctx, &v1beta1.BeforeFilterRequest{Call: call, Pod: pod})
-	results[0], errs[0] = filter.GetResult(), err
-	filterNodes, err := s.hooks().BeforeFilterNodes(ctx, &v1beta1.BeforeFilterNodesRequest{Call: call, Pod: pod, Nodes: nodes})
-	results[1], errs[1] = filterNodes.GetResult(), err
-	score, err := s.hooks().BeforeScore(ctx, &v1beta1.BeforeScoreRequest{Call: call, Pod: pod, Nodes: nodes})
-	results[2], errs[2] = score.GetResult(), err
-	return results, errs
+func TestAHookIsCalledByItsVerb(t *testing.T) {
+	all := start(t, hooked(func(p *Policy) {
+		p.BeforeFilter = changesPod(&PodChange{RemoveLabels: []string{"before filter"}})
+		p.BeforeFilterNodes = changesNodes(&NodeChange{RemoveLabels: []string{"nodes"}})
+		p.BeforeScore = &BeforeScore{Changes: allOfPod, Pod: func(Pod) *PodChange { return &PodChange{RemoveLabels: []string{"before score"}} }}
+	}))
+	nodes := inline(labeled("a", nil))
+	for _, c := range []struct {
+		hook  v1beta1.Verb
+		nodes *v1beta1.Nodes
+		want  *v1beta1.ChangeResponse
+	}{
+		{v1beta1.Verb_VERB_BEFORE_FILTER, nil, &v1beta1.ChangeResponse{Pod: &v1beta1.PodChange{RemoveLabels: []string{"before filter"}}}},
+		{v1beta1.Verb_VERB_BEFORE_FILTER_NODES, nodes, &v1beta1.ChangeResponse{
+			Nodes: []*v1beta1.NodeChange{{RemoveLabels: []string{"nodes"}, Positions: []uint32{0}}},
+		}},
+		{v1beta1.Verb_VERB_BEFORE_SCORE, nodes, &v1beta1.ChangeResponse{Pod: &v1beta1.PodChange{RemoveLabels: []string{"before score"}}}},
+	} {
+		c.want.Result = evaluated(1)
+		if response, err := all.change(c.hook, c.nodes); err != nil || !proto.Equal(response, c.want) {
+			t.Errorf("%v: %v, %v; want %v", c.hook, response, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		hook  v1beta1.Verb
+		nodes *v1beta1.Nodes
+		text  string
+	}{
+		{v1beta1.Verb_VERB_BEFORE_FILTER, nodes, "nodes is set"},
+		{v1beta1.Verb_VERB_BEFORE_FILTER_NODES, nil, "nodes is missing"},
+		{v1beta1.Verb_VERB_BEFORE_SCORE, nil, "nodes is missing"},
+		{v1beta1.Verb_VERB_UNSPECIFIED, nodes, "hook is missing"},
+		{v1beta1.Verb_VERB_FILTER, nodes, "hook is VERB_FILTER"},
+		{77, nodes, "hook is 77"},
+	} {
+		_, err := all.change(c.hook, c.nodes)
+		expect(t, err, codes.InvalidArgument, c.text)
+	}
+	_, err := all.hooks().Change(within(t), &v1beta1.ChangeRequest{Call: withDigest("{ }"), Pod: podMessage(), Nodes: nodes})
+	expect(t, err, codes.FailedPrecondition, "the args of this call are not known here; send them")
+	_, err = start(t, beforeFilter(changesPod(nil))).beforeScore(labeled("a", nil))
+	expect(t, err, codes.Unimplemented, "does not serve BeforeScore")
 }
 
-// spans records the attributes of each call.
+// spans records the attributes of each call, in their order.
 type spans struct {
 	mu    sync.Mutex
-	ended map[string]map[string]any
+	ended map[string][]map[string]any
 }
 
 func (*spans) Named(string, string)           {}
@@ -323,24 +358,33 @@ func (r *recorded) Set(key string, value any) { r.attributes[key] = value }
 func (r *recorded) End(codes.Code, string) {
 	r.spans.mu.Lock()
 	defer r.spans.mu.Unlock()
-	r.spans.ended[r.method] = r.attributes
+	r.spans.ended[r.method] = append(r.spans.ended[r.method], r.attributes)
 }
 
 func TestATracedHookHasTheAttributesOfAVerb(t *testing.T) {
-	recorded := &spans{ended: map[string]map[string]any{}}
+	recorded := &spans{ended: map[string][]map[string]any{}}
 	s := startWith(t, allHooks(), Options{Tracer: recorded})
 	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "any")
-	if _, errs := s.ask(ctx, call(), podMessage(), inline(labeled("a", nil), labeled("b", nil))); errs != [3]error{} {
-		t.Fatal(errs)
+	asked := call()
+	asked.Cluster = "east"
+	names := []string{"beforeFilter", "beforeFilterNodes", "beforeScore"}
+	for index := range names {
+		request := &v1beta1.ChangeRequest{Call: asked, Pod: podMessage(), Hook: v1beta1.Verb_VERB_BEFORE_FILTER + v1beta1.Verb(index)}
+		if index > 0 {
+			request.Nodes = inline(labeled("a", nil), labeled("b", nil))
+		}
+		if _, err := s.hooks().Change(ctx, request); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.stop()
-	for hook, evaluated := range map[string]int64{"BeforeFilter": 1, "BeforeFilterNodes": 2, "BeforeScore": 2} {
+	for index, name := range names {
 		want := map[string]any{
 			"extender.call.id": "c-1", "extender.backend.name": "b", "extender.policy.name": "hooked", "extender.policy.revision": "1",
-			"extender.nodes.evaluated": evaluated,
+			"extender.nodes.evaluated": []int64{1, 2, 2}[index], "extender.hook": name, "extender.cluster.name": "east",
 		}
-		if got := recorded.ended["extender.policy.v1beta1.HookService/"+hook]; !maps.Equal(got, want) {
-			t.Errorf("%s: %v; want %v", hook, got, want)
+		if got := recorded.ended["extender.policy.v1beta1.HookService/Change"][index]; !maps.Equal(got, want) {
+			t.Errorf("%s: %v; want %v", name, got, want)
 		}
 	}
 }

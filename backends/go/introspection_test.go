@@ -246,30 +246,30 @@ func TestFourPagesAreShownAtATime(t *testing.T) {
 	}
 }
 
-func TestASnapshotIsTheNumberOfTheCall(t *testing.T) {
+func TestSnapshotAndClusterAreThoseOfTheCall(t *testing.T) {
 	p := Policy{Name: "p", Version: "1"}
 	var reads Reads
-	number := func(pod Pod) string { return fmt.Sprint(pod.Snapshot()) }
-	p.Filter = &Filter{Reads: &reads, Node: func(pod Pod, _ Node) Verdict { return Reject(number(pod)) }}
+	names := func(pod Pod) string { return pod.Snapshot() + " of " + pod.Cluster() }
+	p.Filter = &Filter{Reads: &reads, Node: func(pod Pod, _ Node) Verdict { return Reject(names(pod)) }}
 	p.Preempt = &Preempt{View: ViewName, Node: func(pod Pod, candidate Candidate) Eviction {
 		return EvictWhere(candidate, func(victim Victim) bool {
 			evicted, known := victim.Pod()
-			return known && evicted.Snapshot() == pod.Snapshot() && pod.Snapshot() == 1<<63
+			return known && evicted.Snapshot() == pod.Snapshot() && pod.Snapshot() == "7f"
 		})
 	}}
 	p.Bind = &Bind{Pod: func(_ context.Context, request BindRequest) (BindResult, error) {
 		pod, _ := request.Pod()
-		return Declined(number(pod)), nil
+		return Declined(names(pod)), nil
 	}}
 	s := start(t, p)
-	for snapshot, want := range map[uint64]string{0: "0", 1 << 63: "9223372036854775808"} {
+	for snapshot, want := range map[string]string{"": " of east", "7f": "7f of east"} {
 		asked := s.reading(v1beta1.Verb_VERB_FILTER)
-		asked.Snapshot = snapshot
+		asked.Snapshot, asked.Cluster = snapshot, "east"
 		filtered, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"})})
 		if err != nil || filtered.GetRejections()[0].GetReason() != want {
 			t.Errorf("%v, %v; want %s", filtered, err, want)
 		}
-		asked.Reads = 0
+		asked.Reads = nil
 		bound, err := s.Bind(within(t), &v1beta1.BindRequest{Call: asked, Pod: podMessage(), Namespace: "shop", Name: "p", Uid: "u", Node: "a"})
 		if err != nil || bound.GetMessage() != want {
 			t.Errorf("%v, %v; want %s", bound, err, want)
@@ -278,7 +278,7 @@ func TestASnapshotIsTheNumberOfTheCall(t *testing.T) {
 			Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"}),
 			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Uid: "v", Pod: podMessage()}}}},
 		})
-		if err != nil || len(kept.GetKept()) == 0 != (snapshot == 0) {
+		if err != nil || len(kept.GetKept()) == 0 != (snapshot == "") {
 			t.Errorf("%v, %v", kept, err)
 		}
 	}

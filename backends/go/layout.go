@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +18,8 @@ type layout struct {
 	node *fields
 	// message is that of the handshake.
 	message *v1beta1.Reads
+	// digest is the SHA-256 of its encoding.
+	digest string
 	// rows is the canonical form of the declaration of nodes, as a table's view has it. Nothing is not the same there as
 	// no declaration.
 	rows *v1beta1.NodeReads
@@ -102,7 +104,8 @@ func newLayout(r *Reads, view View) *layout {
 	if (view != ViewName || r.nodes()) && proto.Size(l.rows) > 0 {
 		l.message.Node = l.rows
 	}
-	l.message.Id = hashOf(encoded(l.message))
+	digest := sha256.Sum256(encoded(l.message))
+	l.digest = string(digest[:])
 	return l
 }
 
@@ -114,8 +117,7 @@ func tableOf(rows *v1beta1.NodeReads) string {
 	return "reads " + string(encoded(rows))
 }
 
-// encoded are the bytes of a declaration: fields by ascending number, and no maps. A test pins them, because the id of a
-// declaration must be the same in every build.
+// encoded are the bytes of a declaration, which has no maps, as the handshake has them.
 func encoded(m proto.Message) []byte {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -124,14 +126,6 @@ func encoded(m proto.Message) []byte {
 		return nil
 	}
 	return bytes
-}
-
-// hashOf is FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration agree.
-// Never 0, which stands for no declaration.
-func hashOf(bytes []byte) uint32 {
-	hash := fnv.New32a()
-	_, _ = hash.Write(bytes)
-	return max(hash.Sum32(), 1)
 }
 
 func newFields(object string, d *declared) *fields {

@@ -47,9 +47,9 @@ type podView struct {
 
 // podOrigin is what all pods of a call have in common.
 type podOrigin struct {
-	ctx      context.Context
-	snapshot uint64
-	access   *fields
+	ctx    context.Context
+	call   *v1beta1.Call
+	access *fields
 }
 
 func (o podOrigin) view(pod *v1beta1.Pod) Pod {
@@ -59,11 +59,15 @@ func (o podOrigin) view(pod *v1beta1.Pod) Pod {
 // Context is that of the call: it has the deadline, it ends when the caller gives up, and it carries the call's trace.
 func (p Pod) Context() context.Context { return p.view.ctx }
 
-// Snapshot is a number for the state of the nodes that the call is about, with their usage and counts: two calls of one
-// gateway with the same number are about the same state, such as the filter and the score of a pod. 0 if there is none:
+// Snapshot is a name for the state of the nodes that the call is about, with their usage and counts: two calls of one
+// gateway with the same name are about the same state, such as the filter and the score of a pod. Empty if there is none:
 // kube-scheduler's call brought the nodes, the verb reads nothing but names, or it is neither filter nor score. It is for
 // correlation, such as in logs: no answer depends on it.
-func (p Pod) Snapshot() uint64 { return p.view.snapshot }
+func (p Pod) Snapshot() string { return p.view.call.GetSnapshot() }
+
+// Cluster is the name of the cluster whose kube-scheduler calls, as the operator of the gateway wrote it; empty if it has
+// none.
+func (p Pod) Cluster() string { return p.view.call.GetCluster() }
 
 // Get is the value of a declared label or annotation, and whether the pod has it.
 func (p Pod) Get(key PodKey) (string, bool) {

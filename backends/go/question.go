@@ -8,15 +8,10 @@ import (
 	"extender-gateway.io/policy/api/v1beta1"
 )
 
-// asked is a request about a pod.
+// asked is a request about a pod and nodes.
 type asked interface {
 	GetCall() *v1beta1.Call
 	GetPod() *v1beta1.Pod
-}
-
-// askedOfNodes is one about a pod and nodes.
-type askedOfNodes interface {
-	asked
 	GetNodes() *v1beta1.Nodes
 }
 
@@ -41,7 +36,10 @@ func (s *Service) chosen(ctx context.Context, call *v1beta1.Call, verb verb) (*p
 	span := spanOf(ctx)
 	span.Set("extender.call.id", call.GetId())
 	span.Set("extender.backend.name", call.GetBackend())
-	prepared, err := s.from.policyReading(call.GetArgs(), call.GetReads(), verb)
+	if cluster := call.GetCluster(); cluster != "" {
+		span.Set("extender.cluster.name", cluster)
+	}
+	prepared, err := s.from.policyReading(call, verb)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,29 +89,37 @@ func (s *Service) about(
 	})
 }
 
-// read reads and validates a request. Whether it is valid does not depend on which tables exist here. In one without nodes,
-// what is evaluated is the pod.
+// read reads and validates a request. Whether it is valid does not depend on which tables exist here.
 func (s *Service) read(ctx context.Context, verb verb, asked asked) (*question, error) {
 	prepared, terms, err := s.chosen(ctx, asked.GetCall(), verb)
 	if err != nil {
 		return nil, err
 	}
-	q := &question{ctx: ctx, verb: verb, prepared: prepared, terms: terms, count: 1}
-	if of, ok := asked.(askedOfNodes); ok {
-		if of.GetNodes() == nil {
-			return nil, missing("nodes")
-		}
-		rows, err := s.hold(of.GetNodes(), q)
-		if err != nil {
-			return nil, err
-		}
-		q.count, q.nodes = of.GetNodes().GetCount(), Nodes{rows: rows, access: terms.node(), usage: terms.usage}
+	q := &question{ctx: ctx, verb: verb, prepared: prepared, terms: terms}
+	if err := s.take(asked.GetNodes(), q); err != nil {
+		return nil, err
 	}
 	if err := q.place(asked); err != nil {
 		return nil, err
 	}
 	q.trace()
 	return q, nil
+}
+
+// take takes the nodes of the request. Where there are none, what is evaluated is the pod.
+func (s *Service) take(nodes *v1beta1.Nodes, q *question) error {
+	switch {
+	case q.verb == verbBeforeFilter && nodes != nil:
+		return malformed("nodes is set; VERB_BEFORE_FILTER is about the pod alone")
+	case q.verb == verbBeforeFilter:
+		q.count = 1
+		return nil
+	case nodes == nil:
+		return missing("nodes")
+	}
+	rows, err := s.hold(nodes, q)
+	q.count, q.nodes = nodes.GetCount(), Nodes{rows: rows, access: q.terms.node(), usage: q.terms.usage}
+	return err
 }
 
 // trace says in the call's span what is evaluated.
@@ -131,7 +137,7 @@ func (q *question) place(asked asked) error {
 	if err := q.checkPod(asked.GetPod()); err != nil {
 		return err
 	}
-	q.origin = podOrigin{ctx: q.ctx, snapshot: asked.GetCall().GetSnapshot(), access: q.terms.pod()}
+	q.origin = podOrigin{ctx: q.ctx, call: asked.GetCall(), access: q.terms.pod()}
 	q.pod = q.origin.view(asked.GetPod())
 	return nil
 }

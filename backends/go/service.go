@@ -68,9 +68,7 @@ func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 	server.RegisterService(&pages, s)
 	hooks := v1beta1.HookService_ServiceDesc
 	hooks.Methods = []grpc.MethodDesc{
-		unary(v1beta1.HookService_BeforeFilter_FullMethodName, (*Service).BeforeFilter),
-		unary(v1beta1.HookService_BeforeFilterNodes_FullMethodName, (*Service).BeforeFilterNodes),
-		unary(v1beta1.HookService_BeforeScore_FullMethodName, (*Service).BeforeScore),
+		unary(v1beta1.HookService_Change_FullMethodName, (*Service).Change),
 	}
 	server.RegisterService(&hooks, s)
 }

@@ -31,8 +31,10 @@ func TestAFilterListsTheRejectedNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &v1beta1.FilterResponse{
-		Result:     &v1beta1.Result{Evaluated: 3, Revision: "1"},
-		Rejections: []*v1beta1.Rejection{{Reason: "arm64 nodes are not in use yet", Positions: []uint32{0, 2}}},
+		Result: evaluated(3),
+		Rejections: []*v1beta1.Rejection{{
+			Reason: "arm64 nodes are not in use yet", Kind: v1beta1.RejectionKind_REJECTION_KIND_UNSCHEDULABLE, Positions: []uint32{0, 2},
+		}},
 	}
 	if !proto.Equal(response, want) {
 		t.Errorf("the answer is %v; want %v", response, want)
@@ -54,10 +56,8 @@ func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 		v1beta1.PolicyService_Preempt_FullMethodName: &v1beta1.PreemptRequest{
 			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Pod: pod}}}},
 		},
-		v1beta1.PolicyService_Bind_FullMethodName:            &v1beta1.BindRequest{Pod: pod},
-		v1beta1.HookService_BeforeFilter_FullMethodName:      &v1beta1.BeforeFilterRequest{Pod: pod},
-		v1beta1.HookService_BeforeFilterNodes_FullMethodName: &v1beta1.BeforeFilterNodesRequest{Nodes: inline(row)},
-		v1beta1.HookService_BeforeScore_FullMethodName:       &v1beta1.BeforeScoreRequest{Pod: pod},
+		v1beta1.PolicyService_Bind_FullMethodName: &v1beta1.BindRequest{Pod: pod},
+		v1beta1.HookService_Change_FullMethodName: &v1beta1.ChangeRequest{Nodes: inline(row)},
 	} {
 		t.Run(method, func(t *testing.T) {
 			err := s.Invoke(within(t), method, request, &v1beta1.FilterResponse{})
@@ -350,9 +350,7 @@ func TestAPolicyWithoutArgsRefusesThem(t *testing.T) {
 	s := start(t, noArm())
 	for args, text := range map[string]string{"": "", "{}": "", " { } ": "", `{"a":1}`: "this policy takes no args", "[]": "not a JSON object"} {
 		_, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{Args: []byte(args)})
-		asked := call()
-		asked.Args = []byte(args)
-		_, inCall := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		_, inCall := s.Filter(within(t), &v1beta1.FilterRequest{Call: withArgs(args), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 		for _, err := range []error{err, inCall} {
 			if text == "" && err != nil {
 				t.Errorf("%q: %v", args, err)
@@ -410,6 +408,102 @@ func TestArgsBuildThePolicyOnce(t *testing.T) {
 	} {
 		_, err := name(args)
 		expect(t, err, codes.InvalidArgument, text)
+	}
+}
+
+// zoned is built from args, and rejects all nodes with their text.
+func zoned() *Backend {
+	type args struct {
+		Zone string `json:"zone"`
+	}
+	return Configured(args{}, func(args args) (Policy, error) {
+		return Policy{Name: "zoned", Version: "1", Revision: "1", Filter: &Filter{Node: func(Pod, Node) Verdict { return Reject(args.Zone) }}}, nil
+	})
+}
+
+func (s *server) reasonOf(asked *v1beta1.Call) (string, error) {
+	response, err := s.Filter(within(s.t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	if err != nil {
+		return "", err
+	}
+	return response.GetRejections()[0].GetReason(), nil
+}
+
+func TestArgsAreNamedByTheirDigest(t *testing.T) {
+	s := start(t, zoned())
+	const a, b = `{"zone":"a"}`, ` {"zone":"b"} `
+	_, err := s.reasonOf(withDigest(a))
+	expect(t, err, codes.FailedPrecondition, "the args of this call are not known here; send them")
+	if _, err := s.GetInfo(within(t), &v1beta1.GetInfoRequest{Args: []byte(b)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		asked *v1beta1.Call
+		want  string
+	}{{withArgs(a), "a"}, {withDigest(a), "a"}, {withArgs(a), "a"}, {withDigest(b), "b"}} {
+		if got, err := s.reasonOf(c.asked); err != nil || got != c.want {
+			t.Errorf("%v: %q, %v; want %q", c.asked, got, err, c.want)
+		}
+	}
+	// Args that are not those of the policy are not known by their digest afterwards.
+	_, err = s.reasonOf(withArgs(`{"zones":"a"}`))
+	expect(t, err, codes.InvalidArgument, "args.zones: unknown field")
+	_, err = s.reasonOf(withDigest(`{"zones":"a"}`))
+	expect(t, err, codes.FailedPrecondition, "send them")
+	_, err = s.reasonOf(call())
+	expect(t, err, codes.InvalidArgument, "args: missing field `zone`")
+}
+
+func TestADigestThatIsNotThatOfTheArgsIsMalformed(t *testing.T) {
+	const known = `{"zone":"a"}`
+	digest := withDigest(known).GetArgsSha256()
+	for _, source := range []Source{zoned(), noArm()} {
+		s := start(t, source)
+		_, _ = s.GetInfo(within(t), &v1beta1.GetInfoRequest{Args: []byte(known)})
+		for _, c := range []struct{ digest, args []byte }{
+			{digest[:31], nil}, {append(slices.Clone(digest), 0), nil}, {digest[:31], []byte(known)},
+			{nil, []byte(known)}, {digest, []byte(`{"zone":"b"}`)},
+		} {
+			asked := call()
+			asked.ArgsSha256, asked.Args = c.digest, c.args
+			_, err := s.reasonOf(asked)
+			expect(t, err, codes.InvalidArgument, "call.args_sha256")
+		}
+	}
+}
+
+func TestACallForOtherReadsIsRefused(t *testing.T) {
+	var reads Reads
+	reads.NodeLabel("zone")
+	declared := start(t, filters(Filter{Node: node, Reads: &reads}))
+	digest := declared.reading(v1beta1.Verb_VERB_FILTER).GetReads()
+	for _, c := range []struct {
+		server *server
+		reads  []byte
+	}{{declared, nil}, {declared, digest[:31]}, {declared, make([]byte, 32)}, {start(t, filters(Filter{Node: node})), digest}} {
+		asked := call()
+		asked.Reads = c.reads
+		_, err := c.server.reasonOf(asked)
+		expect(t, err, codes.FailedPrecondition, "call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake")
+	}
+}
+
+func TestARejectionSaysWhetherEvictionsCouldHelp(t *testing.T) {
+	s := start(t, filters(Filter{Node: func(_ Pod, node Node) Verdict {
+		if node.Name() == "full" {
+			return Reject("no")
+		}
+		return Reject("no").Unresolvable()
+	}}))
+	response, err := s.Filter(within(t), &v1beta1.FilterRequest{
+		Call: call(), Pod: podMessage(), Nodes: inline(labeled("old", nil), labeled("full", nil), labeled("older", nil)),
+	})
+	want := []*v1beta1.Rejection{
+		{Reason: "no", Kind: v1beta1.RejectionKind_REJECTION_KIND_UNRESOLVABLE, Positions: []uint32{0, 2}},
+		{Reason: "no", Kind: v1beta1.RejectionKind_REJECTION_KIND_UNSCHEDULABLE, Positions: []uint32{1}},
+	}
+	if err != nil || !slices.EqualFunc(response.GetRejections(), want, func(a, b *v1beta1.Rejection) bool { return proto.Equal(a, b) }) {
+		t.Errorf("%v, %v; want %v", response, err, want)
 	}
 }
 

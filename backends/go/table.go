@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +36,7 @@ type tables struct {
 	stop      context.CancelFunc
 
 	mu     sync.RWMutex
-	byName map[uint64]*table
+	byName map[string]*table
 }
 
 // table is one table, which changes while calls read it.
@@ -60,13 +61,13 @@ type row struct {
 }
 
 func newTables(maxTables int, maxBytes int64) *tables {
-	t := &tables{maxTables: maxTables, maxBytes: maxBytes, byName: map[uint64]*table{}}
+	t := &tables{maxTables: maxTables, maxBytes: maxBytes, byName: map[string]*table{}}
 	t.stopping, t.stop = context.WithCancel(context.Background())
 	return t
 }
 
 // find is the table of this name, if its stream is open; else nil.
-func (t *tables) find(name uint64) *table {
+func (t *tables) find(name string) *table {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.byName[name]
@@ -74,8 +75,8 @@ func (t *tables) find(name uint64) *table {
 
 // open makes a table without rows for a stream.
 func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
-	if first.GetTable() == 0 {
-		return nil, malformed("table is missing; it is a random number, the same in all messages of a stream")
+	if err := checkTableName(first.GetTable()); err != nil {
+		return nil, err
 	}
 	opened, err := newTable(first.GetView())
 	if err != nil {
@@ -84,7 +85,7 @@ func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byName[first.GetTable()] != nil {
-		return nil, malformed("table %d already has a stream; table numbers must be random", first.GetTable())
+		return nil, malformed("table %q already has a stream; names of tables must be random", first.GetTable())
 	}
 	if len(t.byName) >= t.maxTables {
 		return nil, refusedFor(v1beta1.ErrorReason_ERROR_REASON_OVERLOADED, codes.ResourceExhausted, "this backend already holds %d tables, the maximum", t.maxTables)
@@ -93,8 +94,20 @@ func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
 	return opened, nil
 }
 
+func checkTableName(name string) error {
+	isHidden := func(r rune) bool { return r < ' ' || r > '~' }
+	switch {
+	case name == "":
+		return malformed("table is missing; it is a random text, the same in all messages of a stream")
+	case len(name) > maxTableNameBytes || strings.ContainsFunc(name, isHidden):
+		return malformed("table is no text of at most %d bytes of printable ASCII", maxTableNameBytes)
+	default:
+		return nil
+	}
+}
+
 // close drops a table. While the server is shutting down it stays for the calls that still arrive.
-func (t *tables) close(name uint64) {
+func (t *tables) close(name string) {
 	if t.stopping.Err() != nil {
 		return
 	}
@@ -205,7 +218,7 @@ func endOfStream(err error) error {
 // filling applies the messages of a stream to its table.
 type filling struct {
 	tables *tables
-	name   uint64
+	name   string
 	table  *table
 }
 
@@ -245,7 +258,7 @@ func (f *filling) apply(encoded *frame) (uint64, error) {
 func (f *filling) check(message *v1beta1.SyncNodesRequest) error {
 	switch {
 	case message.GetTable() != f.name:
-		return malformed("table is %d and was %d; it is the same in all messages of a stream", message.GetTable(), f.name)
+		return malformed("table is no longer %q; it is the same in all messages of a stream", f.name)
 	case message.GetVersion() <= f.table.version:
 		return malformed("version is %d and was %d; it grows with each message", message.GetVersion(), f.table.version)
 	case message.GetComplete() && f.table.complete:

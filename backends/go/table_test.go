@@ -3,12 +3,14 @@ package policy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
@@ -16,7 +18,7 @@ import (
 // filling is a gateway's side of a table.
 type fillingClient struct {
 	t       *testing.T
-	name    uint64
+	name    string
 	version uint64
 	view    *v1beta1.TableView
 	stream  grpc.BidiStreamingClient[v1beta1.SyncNodesRequest, v1beta1.SyncNodesResponse]
@@ -39,7 +41,7 @@ func (s *server) fill(view v1beta1.NodeView, reads *v1beta1.NodeReads) *fillingC
 	defer tableNames.Unlock()
 	tableNames.last++
 	return &fillingClient{
-		t: s.t, name: tableNames.last, stream: stream, end: cancel, view: &v1beta1.TableView{NodeView: view, Reads: reads},
+		t: s.t, name: fmt.Sprintf("table %d", tableNames.last), stream: stream, end: cancel, view: &v1beta1.TableView{NodeView: view, Reads: reads},
 	}
 }
 
@@ -146,4 +148,37 @@ func TestTablesAreLimited(t *testing.T) {
 	err := two.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 2, Row: large}}})
 	expect(t, err, codes.ResourceExhausted, "the rows of all tables would need more than 100000 bytes")
 	s.expectReasons(one.named(1, []uint32{1}), "[a]")
+}
+
+func TestAMissIsNoAnswer(t *testing.T) {
+	s := start(t, noArm())
+	response, err := s.Filter(within(t), &v1beta1.FilterRequest{
+		Call: call(), Pod: podMessage(), Nodes: &v1beta1.Nodes{Count: 1, Form: &v1beta1.Nodes_Table{
+			Table: &v1beta1.NodeRef{Table: "elsewhere", AtLeast: 1, Ids: []uint32{1}},
+		}},
+	})
+	want := &v1beta1.FilterResponse{Result: &v1beta1.Result{Outcome: &v1beta1.Result_Miss{Miss: v1beta1.Miss_MISS_TABLE_UNKNOWN}}}
+	if err != nil || !proto.Equal(response, want) {
+		t.Errorf("%v, %v; want %v", response, err, want)
+	}
+}
+
+func TestATableHasAName(t *testing.T) {
+	s := start(t, naming())
+	for name, text := range map[string]string{
+		"":                      "table is missing",
+		strings.Repeat("a", 65): "table is no text of at most 64 bytes of printable ASCII",
+		"line\n":                "printable ASCII",
+		"ä":                     "printable ASCII",
+	} {
+		table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+		table.name = name
+		expect(t, table.exchange(&v1beta1.SyncNodesRequest{}), codes.InvalidArgument, text)
+	}
+	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	table.name = strings.Repeat("~", 64)
+	table.upsert(1, labeled("a", nil))
+	s.expectReasons(table.named(1, []uint32{1}), "[a]")
+	table.name = "other"
+	expect(t, table.exchange(&v1beta1.SyncNodesRequest{}), codes.InvalidArgument, "it is the same in all messages of a stream")
 }

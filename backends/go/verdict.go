@@ -4,10 +4,10 @@ import "slices"
 
 // Verdict is a policy's answer about one node. The zero Verdict accepts it.
 type Verdict struct {
-	rejected   bool
-	preemption bool
-	reason     string
-	rule       string
+	rejected     bool
+	unresolvable bool
+	reason       string
+	rule         string
 }
 
 // Accept lets the pod run on the node, as far as this policy is concerned.
@@ -15,7 +15,8 @@ func Accept() Verdict { return Verdict{} }
 
 // Reject refuses the node. The reason appears in the pod's PodScheduled condition, and must depend on the verdict alone: a
 // text that differs from one attempt to the next (a time, a free amount) makes kube-scheduler retry the pod without end.
-// An empty reason becomes "rejected". At most 900 bytes are sent.
+// An empty reason becomes "rejected". At most 900 bytes are sent. Evicting pods from the node could change the verdict, unless
+// it is [Verdict.Unresolvable].
 func Reject(reason string) Verdict { return Verdict{rejected: true, reason: reason} }
 
 // ByRule names the rule of the policy that rejects, as its author or operator calls it: `explain` and the gateway's
@@ -25,10 +26,10 @@ func (v Verdict) ByRule(name string) Verdict {
 	return v
 }
 
-// PreemptionMayHelp says that evicting pods from the node could change the verdict. It only counts if the operator allows
-// it. An accepted node stays accepted.
-func (v Verdict) PreemptionMayHelp() Verdict {
-	v.preemption = true
+// Unresolvable says that no eviction on the node could change the verdict, as with every property of the node, such as its
+// labels: kube-scheduler then tries none there. An accepted node stays accepted.
+func (v Verdict) Unresolvable() Verdict {
+	v.unresolvable = true
 	return v
 }
 

@@ -68,7 +68,7 @@ func (v *versions) add(latest *prepared) {
 }
 
 // declaring is the latest one that declares these reads for the verb; nil if there is none.
-func (v *versions) declaring(verb verb, reads uint32) *prepared {
+func (v *versions) declaring(verb verb, reads string) *prepared {
 	for _, version := range *v.all.Load() {
 		if terms := version.declaration.verbs[verb]; terms != nil && terms.reads() == reads {
 			return version

@@ -25,4 +25,16 @@ pub mod v1beta1 {
 
     /// The encoded `FileDescriptorSet` of the package, for the reflection service.
     pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("gen/descriptor.bin");
+
+    impl Result {
+        /// The result of an answer about this many nodes, under this revision; empty if there is none.
+        pub fn answered(evaluated: u32, revision: impl Into<String>) -> Self {
+            Self { outcome: Some(result::Outcome::Evaluated(evaluated)), revision: revision.into() }
+        }
+
+        /// The result of a response that is no answer.
+        pub fn missed(miss: Miss) -> Self {
+            Self { outcome: Some(result::Outcome::Miss(miss.into())), revision: String::new() }
+        }
+    }
 }

@@ -37,14 +37,14 @@ func (teamRoom) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.
 		Services: []string{policyapi.HookService_ServiceDesc.ServiceName},
 		Verbs: []*policyapi.VerbInfo{
 			{
-				Verb: policyapi.Verb_VERB_BEFORE_FILTER, Scope: policyapi.Scope_SCOPE_NODE, Pure: true,
-				Reads:   &policyapi.Reads{Id: 1, Pod: team},
+				Verb: policyapi.Verb_VERB_BEFORE_FILTER, Scope: policyapi.Scope_SCOPE_NODE, Effects: policyapi.Effects_EFFECTS_PURE,
+				Reads:   &policyapi.Reads{Pod: team},
 				Changes: []policyapi.ChangedPart{policyapi.ChangedPart_CHANGED_PART_POD_NODE_SELECTOR},
 			},
 			{
-				Verb: policyapi.Verb_VERB_BEFORE_FILTER_NODES, Scope: policyapi.Scope_SCOPE_NODE, Pure: true,
+				Verb: policyapi.Verb_VERB_BEFORE_FILTER_NODES, Scope: policyapi.Scope_SCOPE_NODE, Effects: policyapi.Effects_EFFECTS_PURE,
 				NodeView: policyapi.NodeView_NODE_VIEW_FACTS,
-				Reads:    &policyapi.Reads{Id: 2, Pod: team, Node: zone},
+				Reads:    &policyapi.Reads{Pod: team, Node: zone},
 				Changes:  []policyapi.ChangedPart{policyapi.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE},
 			},
 		},
@@ -53,28 +53,38 @@ func (teamRoom) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.
 
 func isOfTeam(pod *policyapi.Pod) bool { return pod.Facts.LabelValues[0] == "ml" }
 
-func (teamRoom) BeforeFilter(_ context.Context, request *policyapi.BeforeFilterRequest) (*policyapi.BeforeFilterResponse, error) {
-	response := &policyapi.BeforeFilterResponse{Result: &policyapi.Result{Evaluated: 1, Revision: "1"}}
-	if isOfTeam(request.Pod) {
-		response.Pod = &policyapi.PodChange{SetNodeSelector: map[string]string{objects.ZoneLabel: teamZone}, Reason: "team ml"}
+func (t teamRoom) Change(_ context.Context, request *policyapi.ChangeRequest) (*policyapi.ChangeResponse, error) {
+	response := &policyapi.ChangeResponse{Result: &policyapi.Result{Revision: "1"}}
+	if request.Hook == policyapi.Verb_VERB_BEFORE_FILTER {
+		response.Result.Outcome = &policyapi.Result_Evaluated{Evaluated: 1}
+		response.Pod = t.changeOfPod(request.Pod)
+	} else {
+		response.Result.Outcome = &policyapi.Result_Evaluated{Evaluated: request.Nodes.Count}
+		response.Nodes = t.changesOfNodes(request.Pod, request.Nodes.GetRows().GetRows())
 	}
 	return response, nil
 }
 
-func (teamRoom) BeforeFilterNodes(_ context.Context, request *policyapi.BeforeFilterNodesRequest) (*policyapi.BeforeFilterNodesResponse, error) {
-	response := &policyapi.BeforeFilterNodesResponse{Result: &policyapi.Result{Evaluated: request.Nodes.Count, Revision: "1"}}
+func (teamRoom) changeOfPod(pod *policyapi.Pod) *policyapi.PodChange {
+	if !isOfTeam(pod) {
+		return nil
+	}
+	return &policyapi.PodChange{SetNodeSelector: map[string]string{objects.ZoneLabel: teamZone}, Reason: "team ml"}
+}
+
+func (teamRoom) changesOfNodes(pod *policyapi.Pod, rows []*policyapi.NodeRow) []*policyapi.NodeChange {
 	var positions []uint32
-	for at, row := range request.Nodes.GetRows().GetRows() {
-		if isOfTeam(request.Pod) && row.Facts.LabelValues[0] == teamZone {
+	for at, row := range rows {
+		if isOfTeam(pod) && row.Facts.LabelValues[0] == teamZone {
 			positions = append(positions, uint32(at))
 		}
 	}
-	if len(positions) > 0 {
-		response.Nodes = []*policyapi.NodeChange{{
-			Positions: positions, AddAllocatable: &policyapi.Resources{MilliCpu: 4000}, Reason: "reserved for team ml",
-		}}
+	if len(positions) == 0 {
+		return nil
 	}
-	return response, nil
+	return []*policyapi.NodeChange{{
+		Positions: positions, AddAllocatable: &policyapi.Resources{MilliCpu: 4000}, Reason: "reserved for team ml",
+	}}
 }
 
 // With kube-scheduler's own filters of resources and node affinity disabled, and the ready-made policies in their place, a

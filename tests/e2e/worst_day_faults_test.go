@@ -192,7 +192,7 @@ var troubles = []trouble{
 		waits: corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
 			return v.down("status", "handshake failed: UNIMPLEMENTED: unknown service extender.policy.v1beta1.PolicyService",
-				"correct its url: another service listens there")
+				"correct its url: another service listens there, or one that speaks no version of the policy API of this gateway")
 		},
 		mend: (*victim).correctURL,
 		over: ready(1),

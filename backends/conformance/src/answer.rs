@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use extender_policy_api::limits::{ADDED_UIDS, REVISION_BYTES};
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, result::Outcome};
 
 use crate::{
     case::{Stop, failed},
@@ -21,7 +21,8 @@ pub(crate) enum Verdict {
     Rejected {
         reason: String,
         rule: String,
-        preemption_may_help: bool,
+        /// No eviction would help.
+        unresolvable: bool,
     },
     Scored(i32),
     /// The positions of the victims, ascending, and the added UIDs.
@@ -66,15 +67,14 @@ pub(crate) enum Response {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
-    /// The responses of all hooks are parts of this one.
-    Hook(Box<api::BeforeScoreResponse>),
+    Hook(Box<api::ChangeResponse>),
 }
 
 impl Response {
     /// From the bytes of the response.
     pub(crate) fn decode(verb: Verb, bytes: &Bytes) -> Result<Self, Stop> {
         fn message<M: prost::Message + Default>(verb: Verb, bytes: &Bytes) -> Result<M, Stop> {
-            decoded(verb.method(), Ok(bytes.clone()))?
+            decoded(verb.title(), Ok(bytes.clone()))?
                 .map_err(|status| Stop::broken(status.message().to_owned()))
         }
         Ok(match verb {
@@ -99,14 +99,42 @@ impl Response {
 
     /// The miss, if it is one.
     pub(crate) fn miss(&self) -> Option<api::Miss> {
-        self.result().map(api::Result::miss).filter(|miss| *miss != api::Miss::Unspecified)
+        self.result().and_then(miss)
+    }
+
+    /// The same response with nothing in it but that it is a miss.
+    pub(crate) fn is_miss_alone(&self) -> bool {
+        let result =
+            self.result().map(|result| api::Result { outcome: result.outcome, ..api::Result::default() });
+        match self {
+            Self::Filter(response) => {
+                *response == api::FilterResponse { result, ..api::FilterResponse::default() }
+            }
+            Self::Score(response) => {
+                *response == api::ScoreResponse { result, ..api::ScoreResponse::default() }
+            }
+            Self::Preempt(response) => {
+                *response == api::PreemptResponse { result, ..api::PreemptResponse::default() }
+            }
+            Self::Hook(response) => {
+                **response == api::ChangeResponse { result, ..api::ChangeResponse::default() }
+            }
+        }
+    }
+}
+
+/// The miss, if a result is one.
+pub(crate) fn miss(result: &api::Result) -> Option<api::Miss> {
+    match result.outcome {
+        Some(Outcome::Miss(miss)) => Some(api::Miss::try_from(miss).unwrap_or_default()),
+        Some(Outcome::Evaluated(_)) | None => None,
     }
 }
 
 /// The answer to a question, if the response keeps the rules for one.
 pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop> {
     let response = Response::decode(question.verb, bytes)?;
-    let breaks = |rule| move |stop: Stop| stop.of(question.verb.method(), rule);
+    let breaks = |rule| move |stop: Stop| stop.of(question.verb.title(), rule);
     let revision = evaluated(question, &response).map_err(breaks(rules(question.verb).0))?;
     let (mut pod, mut with_verdicts) = (None, None);
     let verdicts = match response {
@@ -140,11 +168,16 @@ fn evaluated(question: &Question, response: &Response) -> Result<String, Stop> {
     let Some(result) = response.result() else {
         return failed("the response has no `result`");
     };
-    if result.miss != 0 {
-        return failed(format!("the response is a miss ({}), not an answer", result.miss().as_str_name()));
-    }
-    if result.evaluated != question.evaluated() {
-        let (evaluated, expected) = (result.evaluated, question.evaluated());
+    let evaluated = match result.outcome {
+        Some(Outcome::Evaluated(evaluated)) => evaluated,
+        Some(Outcome::Miss(_)) => {
+            let miss = miss(result).unwrap_or_default().as_str_name();
+            return failed(format!("the response is a miss ({miss}), not an answer"));
+        }
+        None => return failed("`result` has neither `evaluated` nor `miss`"),
+    };
+    if evaluated != question.evaluated() {
+        let expected = question.evaluated();
         let what = if question.verb.has_nodes() { "nodes" } else { "pod" };
         return failed(format!("`result.evaluated` is {evaluated}; the request has {expected} {what}"));
     }
@@ -171,7 +204,8 @@ pub(crate) fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), Stop> 
 fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<Verdict>, Stop> {
     let mut verdicts = accepted(question);
     for (at, rejection) in response.rejections.iter().enumerate() {
-        let api::Rejection { reason, preemption_may_help, positions, rule } = rejection;
+        let api::Rejection { reason, kind: _, positions, rule } = rejection;
+        let unresolvable = rejection.kind() == api::RejectionKind::Unresolvable;
         if positions.is_empty() {
             return failed(format!("`rejections[{at}]` has no positions"));
         }
@@ -181,7 +215,7 @@ fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<V
                 return failed(format!("the node at position {position} is rejected twice"));
             }
             let (reason, rule) = (reason.clone(), rule.clone());
-            *verdict = Verdict::Rejected { reason, rule, preemption_may_help: *preemption_may_help };
+            *verdict = Verdict::Rejected { reason, rule, unresolvable };
         }
     }
     Ok(verdicts)
@@ -284,12 +318,12 @@ impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Accepted => f.write_str("accepted"),
-            Self::Rejected { reason, rule, preemption_may_help } => {
+            Self::Rejected { reason, rule, unresolvable } => {
                 write!(f, "rejected ({reason:?}")?;
                 if !rule.is_empty() {
                     write!(f, ", rule {rule:?}")?;
                 }
-                write!(f, "{})", if *preemption_may_help { ", preemption may help" } else { "" })
+                write!(f, "{})", if *unresolvable { ", unresolvable" } else { "" })
             }
             Self::Scored(score) => write!(f, "scored {score}"),
             Self::Evicting(victims, added) if added.is_empty() => write!(f, "kept with victims {victims:?}"),

@@ -11,7 +11,7 @@ use extender_policy_api::v1beta1::{
 };
 use http::{HeaderName, HeaderValue, header::CONTENT_TYPE, uri::PathAndQuery};
 use http_body_util::BodyExt as _;
-use prost::Message;
+use prost::{DecodeError, Message};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Code, Request, Response, Status, Streaming,
@@ -26,7 +26,7 @@ use tower::ServiceExt as _;
 use self::readable::{Readable, readable};
 use crate::{
     case::Stop,
-    declared::Verb,
+    declared::{Declared, Verb},
     trail::{Sent, Trail},
 };
 
@@ -104,8 +104,19 @@ impl Client {
         extras: Extras,
     ) -> Result<Result<Bytes, Status>, Stop> {
         let asked = path.path().to_owned();
-        let method = asked.rsplit('/').next().unwrap_or_default().to_owned();
-        let (sent, nodes) = (Sent { method, message: message.clone() }, extras.nodes);
+        self.unary_named(path, asked.rsplit('/').next().unwrap_or_default(), message, extras).await
+    }
+
+    /// The same with the name for people.
+    async fn unary_named(
+        &self,
+        path: PathAndQuery,
+        name: &str,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        let asked = path.path().to_owned();
+        let (sent, nodes) = (Sent { method: name.to_owned(), message: message.clone() }, extras.nodes);
         self.sent(&sent);
         match tokio::time::timeout(self.patience, self.send(path, message, extras)).await {
             Ok(Ok(response)) => {
@@ -149,12 +160,13 @@ impl Client {
     }
 
     /// The handshake.
-    pub(crate) async fn info(
-        &self,
-        request: &api::GetInfoRequest,
-    ) -> Result<Result<api::GetInfoResponse, Status>, Stop> {
+    pub(crate) async fn info(&self, request: &api::GetInfoRequest) -> Result<Result<Declared, Status>, Stop> {
         let message = request.encode_to_vec().into();
-        decoded("GetInfo", self.unary("GetInfo", message, Extras::default()).await?)
+        let answered = self.unary("GetInfo", message, Extras::default()).await?;
+        match answered {
+            Ok(bytes) => Declared::read(&bytes).map(Ok).map_err(|error| no_message("GetInfo", &error)),
+            Err(status) => Ok(Err(status)),
+        }
     }
 
     /// A verb with this message.
@@ -164,7 +176,7 @@ impl Client {
         message: Bytes,
         extras: Extras,
     ) -> Result<Result<Bytes, Status>, Stop> {
-        self.unary_at(Self::path(verb.service(), verb.method())?, message, extras).await
+        self.unary_named(Self::path(verb.service(), verb.method())?, verb.title(), message, extras).await
     }
 
     /// A stream that fills a table of nodes.
@@ -311,11 +323,18 @@ pub(crate) fn decoded<M: Message + Default>(
     answered: Result<Bytes, Status>,
 ) -> Result<Result<M, Status>, Stop> {
     match answered {
-        Ok(bytes) => M::decode(bytes)
-            .map(Ok)
-            .map_err(|error| Stop::Failed(format!("the response of {method} is not its message: {error}"))),
+        Ok(bytes) => M::decode(bytes).map(Ok).map_err(|error| no_message(method, &error)),
         Err(status) => Ok(Err(status)),
     }
+}
+
+fn no_message(method: &str, error: &DecodeError) -> Stop {
+    Stop::Failed(format!("the response of {method} is not its message: {error}"))
+}
+
+/// The name of the `ErrorReason` that a status has, if it has one.
+pub(crate) fn reason(status: &Status) -> Option<&str> {
+    status.metadata().get("extender-reason").and_then(|reason| reason.to_str().ok())
 }
 
 /// `INVALID_ARGUMENT: count is wrong`, as people read it.
@@ -355,7 +374,7 @@ fn longest(path: &str, nodes: u32) -> usize {
     match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
         Some((SERVICE_NAME, "GetInfo")) => limits::INFO_RESPONSE_BYTES,
         Some((SERVICE_NAME, "Bind")) => limits::BIND_RESPONSE_BYTES,
-        Some((HOOK_SERVICE, "BeforeFilter")) => limits::POD_RESPONSE_BYTES,
+        Some((HOOK_SERVICE, _)) if nodes == 0 => limits::POD_RESPONSE_BYTES,
         Some((SERVICE_NAME | HOOK_SERVICE, _)) => about_nodes,
         _ => MAX_OTHER_BYTES,
     }
@@ -432,8 +451,8 @@ mod tests {
     fn a_response_is_as_long_as_the_gateway_reads() {
         assert_eq!(longest("/extender.policy.v1beta1.PolicyService/Filter", 10), (64 + 10) << 10);
         assert_eq!(longest("/extender.policy.v1beta1.PolicyService/Bind", 0), 16 << 10);
-        assert_eq!(longest("/extender.policy.v1beta1.HookService/BeforeScore", 10), (64 + 10) << 10);
-        assert_eq!(longest("/extender.policy.v1beta1.HookService/BeforeFilter", 0), 128 << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.HookService/Change", 10), (64 + 10) << 10);
+        assert_eq!(longest("/extender.policy.v1beta1.HookService/Change", 0), 128 << 10);
         assert_eq!(longest("/extender.policy.v1beta1.IntrospectionService/Introspect", 0), (4 << 20) + 64);
     }
 }

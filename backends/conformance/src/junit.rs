@@ -86,7 +86,7 @@ mod tests {
             .collect();
         let xml = junit(&findings, false);
         assert!(xml.contains("tests=\"4\" failures=\"1\" skipped=\"1\" time=\"0.004\""), "{xml}");
-        assert!(xml.contains("<failure message=\"&lt;&quot;a&quot; &amp; b&gt; \">SPEC.md 10.2: "), "{xml}");
+        assert!(xml.contains("<failure message=\"&lt;&quot;a&quot; &amp; b&gt; \">SPEC.md 10.1: "), "{xml}");
         assert!(xml.contains("<skipped message=\"not declared\"/>"), "{xml}");
         assert!(junit(&findings, true).contains("failures=\"2\""));
     }

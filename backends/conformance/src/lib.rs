@@ -26,11 +26,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use extender_policy_api::v1beta1::GetInfoResponse;
-use policy_questions::{declared, hook, objects, question, random, sent};
+use policy_questions::{declared, digest, hook, objects, question, random, sent};
 use tonic::{Code, Status};
 
-use self::client::{Client, shown};
 pub use self::{
     case::{Case, Level, Outcome},
     cases::{all, plain},
@@ -42,6 +40,10 @@ pub use self::{
     suite::Suite,
     timing::Timing,
     yaml::yaml,
+};
+use self::{
+    client::{Client, shown},
+    declared::Declared,
 };
 
 /// The pause before a backend that is starting is asked again.
@@ -142,7 +144,7 @@ pub async fn begin(target: Target) -> Result<Suite, StartError> {
 }
 
 /// The backend, with all args, and its replica.
-async fn both(target: &Target) -> Result<(Client, GetInfoResponse), StartError> {
+async fn both(target: &Target) -> Result<(Client, Declared), StartError> {
     let first = greeted(target.url.clone(), target, target.connect().await).await?;
     if let Some((url, connected)) = target.connect_replica().await {
         greeted(url, target, connected).await?;
@@ -158,7 +160,7 @@ async fn greeted(
     url: String,
     target: &Target,
     connected: Result<Client, tonic::transport::Error>,
-) -> Result<(Client, GetInfoResponse), StartError> {
+) -> Result<(Client, Declared), StartError> {
     let client = match connected {
         Ok(client) => client,
         Err(error) => return Err(StartError::Connect { url, why: causes(&error) }),

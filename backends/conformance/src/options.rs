@@ -4,7 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use clap::{Args, Parser, ValueEnum};
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{
+    self as api, hook_service_server, introspection_service_server, node_table_service_server,
+};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::{client::Client, trail::Trail};
@@ -292,7 +294,30 @@ impl Target {
             api_versions: vec![API_VERSION.to_owned()],
             backend: "conformance".to_owned(),
             args: self.args.clone(),
+            known: Some(known()),
         }
+    }
+}
+
+/// What a gateway of this version knows.
+fn known() -> api::Known {
+    fn all<E: TryFrom<i32>>() -> Vec<i32> {
+        (1..64).filter(|number| E::try_from(*number).is_ok()).collect()
+    }
+    let services = [
+        hook_service_server::SERVICE_NAME,
+        introspection_service_server::SERVICE_NAME,
+        node_table_service_server::SERVICE_NAME,
+    ];
+    api::Known {
+        verbs: all::<api::Verb>(),
+        pod_parts: all::<api::PodPart>(),
+        node_parts: all::<api::NodePart>(),
+        pod_counts: all::<api::PodCountBy>(),
+        changes: all::<api::ChangedPart>(),
+        normalizations: all::<api::Normalization>(),
+        features: Vec::new(),
+        services: services.map(str::to_owned).into(),
     }
 }
 

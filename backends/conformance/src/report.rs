@@ -36,7 +36,7 @@ pub(crate) fn marks(terms: Terms<'_>) -> Vec<&'static str> {
     let marks = [
         (terms.is_pure(), "pure"),
         (terms.is_per_node() && !terms.is_pure(), "per node"),
-        (terms.info.side_effects, "side effects"),
+        (terms.changes_outside(), "side effects"),
         (terms.reads().is_some(), "reads"),
     ];
     marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect()

@@ -19,7 +19,7 @@ use crate::{
     answer::{Answer, Response, Verdict, answer},
     asked::{Asked, Memory},
     case::{Stop, failed, skipped},
-    client::{Client, Extras, code_name, shown},
+    client::{Client, Extras, code_name, reason, shown},
     declared::{Declared, Terms, Verb},
     objects::{Objects, Vocabulary},
     options::{Bindable, Target},
@@ -41,8 +41,8 @@ pub struct Suite {
     pub(crate) bindable: Option<Bindable>,
     vocabulary: Vocabulary,
     seed: u64,
-    /// Different for each table.
-    tables: AtomicU64,
+    /// Different each time.
+    numbers: AtomicU64,
     /// The longest message of a status that came back, and of which method.
     longest_status: Mutex<(usize, String)>,
     /// How many verdicts of each kind a verb gave, so that a report can say that all were the same.
@@ -64,16 +64,15 @@ pub(crate) struct Silent {
 
 impl Suite {
     /// A suite for a backend that has responded to the handshake.
-    pub(crate) async fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
+    pub(crate) async fn new(target: Target, client: Client, declared: Declared) -> Self {
         let silent = Silent { connection: target.silent().await, since: Instant::now() };
-        let declared = Declared { info };
         let vocabulary = Vocabulary::new(declared.keys(), &target.all_args(), &target.values);
         Self {
             args: target.args.clone(),
             bindable: target.bindable.clone(),
             seed: target.seed,
-            // Random, as a gateway's: another run may have tables in the backend at the same time.
-            tables: AtomicU64::new(std::hash::RandomState::new().hash_one(target.seed)),
+            // Random: another run may have tables in the backend at the same time.
+            numbers: AtomicU64::new(std::hash::RandomState::new().hash_one(target.seed)),
             longest_status: Mutex::default(),
             verdicts: Mutex::default(),
             unanswered: Mutex::default(),
@@ -106,9 +105,22 @@ impl Suite {
     }
 
     /// A name that no table of this suite had.
-    pub(crate) fn table_name(&self) -> u64 {
+    pub(crate) fn table_name(&self) -> String {
+        format!("{:016x}", self.random())
+    }
+
+    /// The operator's args, or none, in JSON that was never sent: with another white space at the end.
+    pub(crate) fn args_never_sent(&self) -> Bytes {
+        let number = self.random();
+        let space = (0..u64::BITS).map(|bit| if number >> bit & 1 == 0 { b' ' } else { b'\t' });
+        let args: &[u8] = if self.args.is_empty() { b"{}" } else { &self.args };
+        args.iter().copied().chain(space).collect()
+    }
+
+    /// A number that this suite did not use before, and hardly another one.
+    fn random(&self) -> u64 {
         // An odd factor: different numbers have different products.
-        self.tables.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+        self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// The verb's declaration; a case about a verb that is not declared is skipped.
@@ -117,7 +129,7 @@ impl Suite {
             return skipped(format!("{} is not declared", verb.name()));
         };
         if self.is_unanswered(verb) {
-            return skipped(format!("{} is not answered", verb.method()));
+            return skipped(format!("{} is not answered", verb.title()));
         }
         Ok(terms)
     }
@@ -179,7 +191,7 @@ impl Suite {
         answer(question, &answered.map_err(|status| not_answered(question, &status))?)
     }
 
-    /// The same on this connection.
+    /// The same on this connection: first with the digest of the args, as a gateway asks.
     pub(crate) async fn ask_on(
         &self,
         client: &Client,
@@ -187,7 +199,13 @@ impl Suite {
         extras: Extras,
     ) -> Result<Answer, Stop> {
         let extras = Extras { nodes: question.count(), ..extras };
-        let answered = self.send_on(client, question.verb, question.encode(), extras).await?;
+        let answered =
+            match self.send_on(client, question.verb, question.encode_by_digest(), extras.clone()).await? {
+                Err(status) if is_args_unknown(&status) => {
+                    self.send_on(client, question.verb, question.encode(), extras).await?
+                }
+                answered => answered,
+            };
         let bytes = answered.map_err(|status| not_answered(question, &status))?;
         let answer = answer(question, &bytes)?;
         self.count(question.verb, &answer);
@@ -209,7 +227,7 @@ impl Suite {
     ) -> Result<Result<Bytes, Status>, Stop> {
         let answered = client.verb(verb, message, extras).await?;
         if let Err(status) = &answered {
-            self.saw(verb.method(), status);
+            self.saw(verb.title(), status);
         }
         Ok(answered)
     }
@@ -244,7 +262,18 @@ impl Suite {
         field: &str,
         what: &str,
     ) -> Result<(), Stop> {
-        let answered = self.send(question.verb, question.encode()).await?;
+        self.refused_message_naming(question.verb, question.encode(), field, what).await
+    }
+
+    /// The same with any message.
+    pub(crate) async fn refused_message_naming(
+        &self,
+        verb: Verb,
+        message: Bytes,
+        field: &str,
+        what: &str,
+    ) -> Result<(), Stop> {
+        let answered = self.send(verb, message).await?;
         let unnamed = answered.as_ref().err().filter(|status| !status.message().contains(field)).map(shown);
         refused(answered, &[Code::InvalidArgument], what)?;
         unnamed.map_or(Ok(()), |status| failed(format!("{what}: {status}; it does not name `{field}`")))
@@ -284,6 +313,11 @@ impl Suite {
 
     /// The same on this connection.
     pub(crate) async fn handshake_on(&self, client: &Client) -> Result<api::GetInfoResponse, Stop> {
+        Ok(self.declared_on(client).await?.info)
+    }
+
+    /// The same with what is made of its bytes.
+    pub(crate) async fn declared_on(&self, client: &Client) -> Result<Declared, Stop> {
         let answered = client.info(&self.target.info_request()).await?;
         answered.map_err(|status| Stop::refused("GetInfo", &status))
     }
@@ -323,8 +357,30 @@ impl Suite {
     }
 }
 
+/// Whether a backend asks for the args.
+pub(crate) fn is_args_unknown(status: &Status) -> bool {
+    let name = api::ErrorReason::ArgsUnknown.as_str_name();
+    status.code() == Code::FailedPrecondition && reason(status) == Some(name)
+}
+
+/// A status has this reason, if it is one.
+pub(crate) fn reasoned<T>(
+    answered: Result<T, Status>,
+    expected: api::ErrorReason,
+    what: &str,
+) -> Result<(), Stop> {
+    let expected = expected.as_str_name();
+    match answered {
+        Err(status) if reason(&status) != Some(expected) => {
+            let given = reason(&status).unwrap_or("no `extender-reason`");
+            failed(format!("{what}: {} with {given}; expected {expected}", code_name(status.code())))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
-    let method = question.verb.method();
+    let method = question.verb.title();
     let nodes = question.verb.has_nodes().then(|| format!(" about {}", counted(question.count())));
     let about = nodes.unwrap_or_default();
     let refused = format!("{method}{about} was refused: {}", shown(status));
@@ -332,7 +388,7 @@ pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
         Code::Internal | Code::Unknown if status.source().is_none() => {
             let text =
                 format!("{refused}; by 49 that is an error of the policy's own code, and its log says where");
-            Stop::Failed(text).of(method, "10.2")
+            Stop::Failed(text).of(method, "10.1")
         }
         _ => Stop::Failed(refused),
     }

@@ -28,7 +28,7 @@ const ROWS_AT_ONCE: usize = 100;
 
 /// A stream and the table that it fills.
 pub(crate) struct Table {
-    pub(crate) name: u64,
+    pub(crate) name: String,
     pub(crate) version: u64,
     messages: mpsc::Sender<Bytes>,
     responses: Option<Streaming<Bytes>>,
@@ -64,7 +64,7 @@ impl Table {
             row: Some(terms.row(node, Extent::Declared)),
         };
         api::SyncNodesRequest {
-            table: self.name,
+            table: self.name.clone(),
             version: self.version,
             view,
             upserts: upserts.iter().map(entry).collect(),
@@ -206,7 +206,7 @@ impl Table {
 
     /// The nodes with these ids at the current version.
     pub(crate) fn refer(&self, ids: &[u32]) -> api::NodeRef {
-        api::NodeRef { table: self.name, at_least: self.version, ids: ids.to_vec(), rows: Vec::new() }
+        api::NodeRef { table: self.name.clone(), at_least: self.version, ids: ids.to_vec(), rows: Vec::new() }
     }
 }
 

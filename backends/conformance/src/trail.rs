@@ -40,7 +40,7 @@ impl fmt::Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, message } = self;
         write!(f, "{method}")?;
-        if ABOUT_NODES.iter().any(|verb| verb.method() == method) {
+        if ABOUT_NODES.iter().any(|verb| verb.title() == method) {
             // The nodes have the same number in the requests of all verbs.
             let nodes = api::ScoreRequest::decode(message.clone()).ok().and_then(|request| request.nodes);
             write!(f, " about {}", counted(nodes.map_or(0, |nodes| nodes.count)))?;

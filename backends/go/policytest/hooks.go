@@ -10,11 +10,11 @@ import (
 func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 	const verb = v1beta1.Verb_VERB_BEFORE_FILTER
 	ask := func() (*policy.PodChange, error) {
-		response, err := call(source, verb, pod, nil, (*policy.Service).BeforeFilter, &v1beta1.BeforeFilterRequest{})
+		response, err := call(source, verb, pod, nil, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
 		return podChange(response.GetPod()), err
 	}
 	first, err := ask()
-	if err != nil || !declared(source, verb).GetPure() {
+	if err != nil || !isPure(source, verb) {
 		return first, err
 	}
 	again, err := ask()
@@ -29,7 +29,7 @@ func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*policy.NodeChange, error) {
 	const verb = v1beta1.Verb_VERB_BEFORE_FILTER_NODES
 	return perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeFilterNodes, &v1beta1.BeforeFilterNodesRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})
 }
@@ -39,7 +39,7 @@ func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodCha
 	const verb = v1beta1.Verb_VERB_BEFORE_SCORE
 	var ofPod *policy.PodChange
 	ofNodes, err := perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).BeforeScore, &v1beta1.BeforeScoreRequest{})
+		response, err := call(source, verb, pod, nodes, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
 		ofPod = podChange(response.GetPod())
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})

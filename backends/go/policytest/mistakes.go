@@ -23,7 +23,7 @@ func perNode[A any](
 	source policy.Source, verb v1beta1.Verb, nodes []*Node, equal func(A, A) bool, ask func([]*Node) ([]A, error),
 ) ([]A, error) {
 	first, err := ask(nodes)
-	if err != nil || !declared(source, verb).GetPure() {
+	if err != nil || !isPure(source, verb) {
 		return first, err
 	}
 	last := len(nodes) - 1
@@ -42,6 +42,10 @@ func perNode[A any](
 func impure(verb v1beta1.Verb, about string) error {
 	return fmt.Errorf("%s is declared pure and gave another answer about %s when it was asked again; a pure verb depends on the pod, the "+
 		"node and the args alone: declare it without pure, or name in the revision what it depends on", names[verb], about)
+}
+
+func isPure(source policy.Source, verb v1beta1.Verb) bool {
+	return declared(source, verb).GetEffects() == v1beta1.Effects_EFFECTS_PURE
 }
 
 func declared(source policy.Source, verb v1beta1.Verb) *v1beta1.VerbInfo {

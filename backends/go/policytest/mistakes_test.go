@@ -69,7 +69,7 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 }
 
 func TestARejectionIsTheWantedOneAlsoWithARuleThatIsNotWanted(t *testing.T) {
-	rejected := policytest.Rejected{Node: "a", Reason: "full", Rule: "size", PreemptionMayHelp: true}
+	rejected := policytest.Rejected{Node: "a", Reason: "full", Rule: "size", Unresolvable: true}
 	for wanted, is := range map[policytest.Rejected]bool{
 		{Node: "a", Reason: "full"}: true, {Node: "a", Reason: "full", Rule: "size"}: true, {Node: "a", Reason: "full", Rule: "zone"}: false, {Node: "a"}: false,
 	} {

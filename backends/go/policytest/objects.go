@@ -80,7 +80,8 @@ func (n *Node) Terminating(pod *Pod, pods uint32) *Node {
 // Pod is a pod to test a policy with. Its methods change it and return it.
 type Pod struct {
 	pod      *v1beta1.Pod
-	snapshot uint64
+	snapshot string
+	cluster  string
 }
 
 // NewPod is a pod without labels, named "pod" with the UID "uid".
@@ -100,9 +101,15 @@ func (p *Pod) Named(name, uid string) *Pod {
 	return p
 }
 
-// Snapshot sets the number of the state that a call for this pod is about.
-func (p *Pod) Snapshot(number uint64) *Pod {
-	p.snapshot = number
+// Snapshot sets the name of the state that a call for this pod is about.
+func (p *Pod) Snapshot(name string) *Pod {
+	p.snapshot = name
+	return p
+}
+
+// Cluster sets the name of the cluster whose kube-scheduler calls for this pod.
+func (p *Pod) Cluster(name string) *Pod {
+	p.cluster = name
 	return p
 }
 

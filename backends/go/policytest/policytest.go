@@ -19,6 +19,7 @@ package policytest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"slices"
 
@@ -32,15 +33,15 @@ import (
 
 // Rejected is a node on which the pod may not run.
 type Rejected struct {
-	Node              string
-	Reason            string
-	Rule              string
-	PreemptionMayHelp bool
+	Node         string
+	Reason       string
+	Rule         string
+	Unresolvable bool
 }
 
-// Is says whether this is the rejection that a test wants, which may leave out Rule and PreemptionMayHelp.
+// Is says whether this is the rejection that a test wants, which may leave out Rule and Unresolvable.
 func (r Rejected) Is(wanted Rejected) bool {
-	wanted.PreemptionMayHelp = wanted.PreemptionMayHelp || r.PreemptionMayHelp
+	wanted.Unresolvable = wanted.Unresolvable || r.Unresolvable
 	wanted.Rule = cmp.Or(wanted.Rule, r.Rule)
 	return r == wanted
 }
@@ -119,7 +120,7 @@ func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) 
 			for _, position := range rejection.GetPositions() {
 				verdicts[position] = Rejected{
 					Node: nodes[position].row.GetName(), Reason: rejection.GetReason(), Rule: rejection.GetRule(),
-					PreemptionMayHelp: rejection.GetPreemptionMayHelp(),
+					Unresolvable: rejection.GetKind() == v1beta1.RejectionKind_REJECTION_KIND_UNRESOLVABLE,
 				}
 			}
 		}
@@ -217,10 +218,12 @@ func call[Q proto.Message, R any](
 		return none, err
 	}
 	fields := request.ProtoReflect()
-	for name, part := range map[protoreflect.Name]proto.Message{"call": asked.call, "pod": asked.pod, "nodes": asked.nodes} {
-		if field := fields.Descriptor().Fields().ByName(name); field != nil {
-			fields.Set(field, protoreflect.ValueOfMessage(part.ProtoReflect()))
-		}
+	parts := map[protoreflect.Name]proto.Message{"call": asked.call, "pod": asked.pod}
+	if verb != v1beta1.Verb_VERB_BEFORE_FILTER {
+		parts["nodes"] = asked.nodes
+	}
+	for name, part := range parts {
+		fields.Set(fields.Descriptor().Fields().ByName(name), protoreflect.ValueOfMessage(part.ProtoReflect()))
 	}
 	response, err := method(asked.service, context.Background(), request)
 	return response, withoutCode(err)
@@ -244,8 +247,15 @@ func ask(source policy.Source, verb v1beta1.Verb, pod *Pod, nodes []*Node) (*ask
 	}
 	asked := &asked{service: service, info: info, verb: declared}
 	asked.call = &v1beta1.Call{
-		Id: "test", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: declared.GetReads().GetId(),
-		Snapshot: pod.snapshot,
+		Id: "test", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Snapshot: pod.snapshot, Cluster: pod.cluster,
+	}
+	if reads := declared.GetReads(); reads != nil {
+		encoded, err := proto.Marshal(reads)
+		if err != nil {
+			return nil, err
+		}
+		digest := sha256.Sum256(encoded)
+		asked.call.Reads = digest[:]
 	}
 	asked.pod = sentPod(pod.pod, info, declared, nodes)
 	rows := &v1beta1.NodeRows{}

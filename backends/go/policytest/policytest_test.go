@@ -25,13 +25,13 @@ func apart() policy.Policy {
 			}
 			if like.AtMost() >= 2 {
 				counted, _ := like.Counted()
-				return policy.Reject(fmt.Sprintf("2 pods with %d CPUs", counted.Requested().GetMilliCpu()/1000)).ByRule("node").PreemptionMayHelp()
+				return policy.Reject(fmt.Sprintf("2 pods with %d CPUs", counted.Requested().GetMilliCpu()/1000)).ByRule("node")
 			}
 			inRacks, _ := pod.PodsLike(racks)
 			like, has = inRacks.Of(node)
 			switch {
 			case !has:
-				return policy.Reject("node is in no rack")
+				return policy.Reject("node is in no rack").Unresolvable()
 			case like.AtMost() >= 3:
 				return policy.Reject("rack is full")
 			default:
@@ -51,9 +51,9 @@ func TestCountsComeFromTheNodesOfTheCall(t *testing.T) {
 		policytest.NewNode("d"),
 	}
 	want := []policytest.Rejected{
-		{Node: "a", Reason: "2 pods with 8 CPUs", Rule: "node", PreemptionMayHelp: true},
+		{Node: "a", Reason: "2 pods with 8 CPUs", Rule: "node"},
 		{Node: "b", Reason: "rack is full"},
-		{Node: "d", Reason: "node is in no rack"},
+		{Node: "d", Reason: "node is in no rack", Unresolvable: true},
 	}
 	for _, source := range []policy.Policy{apart(), policytest.Everything(apart())} {
 		rejected, err := policytest.Filter(source, pod, nodes...)

@@ -18,7 +18,7 @@ func sentPod(pod *v1beta1.Pod, info *v1beta1.GetInfoResponse, verb *v1beta1.Verb
 	if !info.GetPodRaw() {
 		sent.RawJson = nil
 	}
-	if verb.GetPure() {
+	if verb.GetEffects() == v1beta1.Effects_EFFECTS_PURE {
 		sent.Identity = nil
 	}
 	reads := verb.GetReads()

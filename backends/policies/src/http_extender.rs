@@ -185,9 +185,9 @@ fn verdicts(reply: FilterReply, names: &[&str], node_cache_capable: bool) -> Res
 
 fn rejected(name: &str, failed: &HashMap<String, String>, unresolvable: &HashMap<String, String>) -> Verdict {
     match (unresolvable.get(name), failed.get(name)) {
-        (Some(reason), _) => Verdict::reject(reason.clone()),
-        (None, Some(reason)) => Verdict::reject(reason.clone()).preemption_may_help(),
-        (None, None) => Verdict::reject(LEFT_OUT),
+        (Some(reason), _) => Verdict::reject(reason.clone()).unresolvable(),
+        (None, Some(reason)) => Verdict::reject(reason.clone()),
+        (None, None) => Verdict::reject(LEFT_OUT).unresolvable(),
     }
 }
 

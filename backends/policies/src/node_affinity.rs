@@ -56,15 +56,15 @@ impl Policy for NodeAffinity {
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let own = pod.node_affinity().and_then(|affinity| affinity.required.as_ref());
         if own.is_some_and(required::conflicts) {
-            return vec![Verdict::reject(CONFLICT); nodes.len()];
+            return vec![Verdict::reject(CONFLICT).unresolvable(); nodes.len()];
         }
         let added = self.added.required.as_ref().map(RequiredTerms::of);
         let own = own.map(RequiredTerms::of);
         let verdict = |node: Node<'_>| {
             if added.as_ref().is_some_and(|added| !added.admits(node)) {
-                Verdict::reject(ENFORCED)
+                Verdict::reject(ENFORCED).unresolvable()
             } else if !selects(pod, node) || own.as_ref().is_some_and(|own| !own.admits(node)) {
-                Verdict::reject(POD)
+                Verdict::reject(POD).unresolvable()
             } else {
                 Verdict::Accept
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import queue
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -24,7 +25,7 @@ M = TypeVar("M", bound=Message)
 
 SERVICE = "/extender.policy.v1beta1.PolicyService"
 INTROSPECT = "/extender.policy.v1beta1.IntrospectionService/Introspect"
-HOOKS = "/extender.policy.v1beta1.HookService"
+CHANGE = "/extender.policy.v1beta1.HookService/Change"
 SYNC_NODES = "/extender.policy.v1beta1.NodeTableService/SyncNodes"
 LIMITS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
 
@@ -74,16 +75,8 @@ class Client:
     def bind(self, request: policy_pb2.BindRequest, **options: Any) -> policy_pb2.BindResponse:
         return self.call("Bind", request, policy_pb2.BindResponse, **options)
 
-    def before_filter(self, request: hooks_pb2.BeforeFilterRequest, **options: Any) -> hooks_pb2.BeforeFilterResponse:
-        return self.call(f"{HOOKS}/BeforeFilter", request, hooks_pb2.BeforeFilterResponse, **options)
-
-    def before_filter_nodes(
-        self, request: hooks_pb2.BeforeFilterNodesRequest, **options: Any
-    ) -> hooks_pb2.BeforeFilterNodesResponse:
-        return self.call(f"{HOOKS}/BeforeFilterNodes", request, hooks_pb2.BeforeFilterNodesResponse, **options)
-
-    def before_score(self, request: hooks_pb2.BeforeScoreRequest, **options: Any) -> hooks_pb2.BeforeScoreResponse:
-        return self.call(f"{HOOKS}/BeforeScore", request, hooks_pb2.BeforeScoreResponse, **options)
+    def change(self, request: hooks_pb2.ChangeRequest, **options: Any) -> hooks_pb2.ChangeResponse:
+        return self.call(CHANGE, request, hooks_pb2.ChangeResponse, **options)
 
     def introspect(self, path: str, **fields: Any) -> str:
         request = introspection_pb2.IntrospectRequest(backend="b", path=path, **fields)
@@ -146,6 +139,26 @@ def call(purpose: policy_pb2.Purpose = policy_pb2.PURPOSE_DECIDE, **fields: Any)
     return policy_pb2.Call(id="c1", purpose=purpose, gateway="g", backend="b", **fields)
 
 
+def sha256(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def named(args: bytes) -> dict[str, Any]:
+    """The fields of a call that brings its args."""
+    return {"args": args, "args_sha256": sha256(args)}
+
+
+def by_digest(args: bytes) -> dict[str, Any]:
+    """The fields of a call that names its args alone."""
+    return {"args_sha256": sha256(args)}
+
+
+def reads_of(client: Client, verb: int | None = None, args: bytes = b"") -> bytes:
+    """`Call.reads` of the calls to this verb, or to the first one."""
+    declared = next(found for found in client.get_info(args).verbs if verb in (None, found.verb))
+    return sha256(declared.reads.SerializeToString()) if declared.HasField("reads") else b""
+
+
 def pod(**facts: Any) -> pod_pb2.Pod:
     return pod_pb2.Pod(facts=pod_pb2.PodFacts(**{"namespace": "shop", **facts}))
 
@@ -159,7 +172,7 @@ def inline(rows: Sequence[node_pb2.NodeRow]) -> node_pb2.Nodes:
 
 
 def by_table(
-    table: int, ids: Sequence[int], at_least: int = 1, rows: Sequence[node_pb2.NodeRow] = ()
+    table: str, ids: Sequence[int], at_least: int = 1, rows: Sequence[node_pb2.NodeRow] = ()
 ) -> node_pb2.Nodes:
     named = node_pb2.NodeRef(table=table, at_least=at_least, ids=ids, rows=rows)
     return node_pb2.Nodes(count=len(ids), table=named)

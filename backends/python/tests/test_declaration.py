@@ -68,7 +68,16 @@ def test_a_view_of_names_keeps_what_else_is_read_of_nodes() -> None:
     reads = Reads()
     reads.node_label("zone")
     assert list(sent(reads).node.labels.keys) == ["zone"]
-    assert sent(reads).id == reads.id
+
+
+def test_a_verb_that_is_pure_has_no_side_effects() -> None:
+    both = Verb.per_node().pure().side_effects()
+    with pytest.raises(DeclarationError) as raised:
+        Declaration(pure().preempts(both).filters(both))
+    assert sorted(raised.value.mistakes) == [
+        f"Info.{declared} has a verb with pure() and side_effects(); expected at most one of them"
+        for declared in ("filters", "preempts")
+    ]
 
 
 def test_of_two_equal_paths_the_first_is_shown() -> None:
@@ -223,7 +232,8 @@ def test_the_handshake_has_everything_that_is_declared() -> None:
     assert list(response.annotation_prefixes) == ["acme.io/", "b", "c"]
     filters, score, bind = response.verbs
     assert (filters.scope, filters.node_view) == (info_pb2.SCOPE_WHOLE_SET, info_pb2.NODE_VIEW_NAME)
-    assert (filters.side_effects, score.scope) == (True, info_pb2.SCOPE_NODE)
+    assert (filters.effects, score.effects) == (info_pb2.EFFECTS_CHANGES_OUTSIDE, info_pb2.EFFECTS_READS_OUTSIDE)
+    assert score.scope == info_pb2.SCOPE_NODE
     assert (score.normalization, score.reversed) == (info_pb2.NORMALIZATION_MIN_MAX, True)
     assert (bind.verb, bind.HasField("reads"), bind.node_view) == (info_pb2.VERB_BIND, True, 0)
     bounds = Declaration(scores(Scale.between(-3, 7))).response.verbs[0]
@@ -245,10 +255,11 @@ def test_hooks_are_declared_like_verbs() -> None:
         "extender.policy.v1beta1.HookService",
     ]
     of_pod, of_nodes, score = response.verbs
-    assert (of_pod.verb, of_pod.node_view, of_pod.pure) == (info_pb2.VERB_BEFORE_FILTER, 0, True)
+    assert (of_pod.verb, of_pod.node_view, of_pod.effects) == (info_pb2.VERB_BEFORE_FILTER, 0, info_pb2.EFFECTS_PURE)
     assert list(of_pod.changes) == [info_pb2.CHANGED_PART_POD_LABELS, info_pb2.CHANGED_PART_POD_REQUESTS]
     assert (of_nodes.verb, of_nodes.node_view) == (info_pb2.VERB_BEFORE_FILTER_NODES, info_pb2.NODE_VIEW_FACTS)
-    assert (of_nodes.scope, of_nodes.usage, of_nodes.pure) == (info_pb2.SCOPE_WHOLE_SET, True, False)
+    assert (of_nodes.scope, of_nodes.usage) == (info_pb2.SCOPE_WHOLE_SET, True)
+    assert of_nodes.effects == info_pb2.EFFECTS_READS_OUTSIDE
     assert list(of_nodes.reads.node.labels.keys) == ["zone"]
     assert (score.verb, score.node_view, score.scope) == (
         info_pb2.VERB_BEFORE_SCORE,

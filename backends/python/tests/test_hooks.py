@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import grpc
 import pytest
 from changing import Changing, everything
-from client import Client, call, inline, pod, row, status
+from client import Client, by_table, call, inline, pod, reads_of, row, status
 from conftest import Serve
 from grpc import StatusCode
 from servers import serving
@@ -40,21 +41,28 @@ from extender_policy._api.v1beta1 import (
     info_pb2,
     node_pb2,
     pod_pb2,
+    policy_pb2,
     resources_pb2,
 )
 from extender_policy.testing import NoAnswer, TestNode, TestPod
 
 
-def of_pod(placed: pod_pb2.Pod | None = None, **fields: Any) -> hooks_pb2.BeforeFilterRequest:
-    return hooks_pb2.BeforeFilterRequest(call=call(**fields), pod=placed or pod())
+def asking(hook: Any, nodes: node_pb2.Nodes | None = None, **fields: Any) -> hooks_pb2.ChangeRequest:
+    return hooks_pb2.ChangeRequest(call=call(**fields), pod=pod(), nodes=nodes, hook=hook)
 
 
-def of_nodes(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.BeforeFilterNodesRequest:
-    return hooks_pb2.BeforeFilterNodesRequest(call=call(**fields), pod=pod(), nodes=nodes)
+def of_pod(placed: pod_pb2.Pod | None = None, **fields: Any) -> hooks_pb2.ChangeRequest:
+    request = asking(info_pb2.VERB_BEFORE_FILTER, **fields)
+    request.pod.CopyFrom(placed or pod())
+    return request
 
 
-def of_scores(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.BeforeScoreRequest:
-    return hooks_pb2.BeforeScoreRequest(call=call(**fields), pod=pod(), nodes=nodes)
+def of_nodes(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.ChangeRequest:
+    return asking(info_pb2.VERB_BEFORE_FILTER_NODES, nodes, **fields)
+
+
+def of_scores(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.ChangeRequest:
+    return asking(info_pb2.VERB_BEFORE_SCORE, nodes, **fields)
 
 
 def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
@@ -82,7 +90,7 @@ def test_a_pod_is_changed(serve: Serve) -> None:
         .add_requests(milli_cpu=2, memory=7, others={"x": 1})
     )
     client = serve(Changing(change))
-    answer = client.before_filter(of_pod())
+    answer = client.change(of_pod())
     assert (answer.result.evaluated, answer.result.revision) == (1, "r1")
     term = pod_pb2.NodeSelectorTerm(
         match_expressions=[pod_pb2.NodeSelectorRequirement(key="a", operator="In", values=["b"])]
@@ -99,7 +107,7 @@ def test_a_pod_is_changed(serve: Serve) -> None:
         add_requests=resources_pb2.Resources(milli_cpu=-3, memory=7, others={"x": 2}),
     )
     assert answer.pod == expected
-    scored = client.before_score(of_scores(rows("a", "b")))
+    scored = client.change(of_scores(rows("a", "b")))
     assert (scored.result.evaluated, scored.pod, len(scored.nodes)) == (2, expected, 0)
 
 
@@ -115,7 +123,7 @@ def test_nodes_are_changed(serve: Serve) -> None:
         .add_usage(NodeUsage(Resources(pods=1), NonZero(memory=-1)))
     )
     client = serve(Changing(of_node=lambda node: change))
-    answer = client.before_filter_nodes(of_nodes(rows("a", "b")))
+    answer = client.change(of_nodes(rows("a", "b")))
     assert (answer.result.evaluated, answer.result.revision) == (2, "r1")
     expected = hooks_pb2.NodeChange(
         positions=[0, 1],
@@ -130,7 +138,7 @@ def test_nodes_are_changed(serve: Serve) -> None:
         ),
     )
     assert list(answer.nodes) == [expected]
-    scored = client.before_score(of_scores(rows("a", "b")))
+    scored = client.change(of_scores(rows("a", "b")))
     assert (scored.result.evaluated, scored.HasField("pod"), list(scored.nodes)) == (2, False, [expected])
 
 
@@ -139,7 +147,7 @@ def test_equal_changes_of_nodes_are_grouped(serve: Serve) -> None:
         return None if node.name == "same" else NodeChange().set_label("a", node.name).set_label("b", "")
 
     client = serve(Changing(of_node=changed))
-    answer = client.before_filter_nodes(of_nodes(rows("x", "y", "same", "x", "y", "x")))
+    answer = client.change(of_nodes(rows("x", "y", "same", "x", "y", "x")))
     assert answer.result.evaluated == 6
     assert [(list(change.positions), change.set_labels["a"]) for change in answer.nodes] == [
         ([0, 3, 5], "x"),
@@ -150,17 +158,45 @@ def test_equal_changes_of_nodes_are_grouped(serve: Serve) -> None:
 def test_nothing_changes_where_nothing_is_returned(serve: Serve) -> None:
     for policy in (Changing(), Changing(PodChange("why"), lambda node: NodeChange("why"))):
         client = serve(policy)
-        answer = client.before_filter(of_pod())
+        answer = client.change(of_pod())
         assert (answer.result.evaluated, answer.HasField("pod")) == (1, False)
-        assert client.before_filter_nodes(of_nodes(rows("a"))) == hooks_pb2.BeforeFilterNodesResponse(
-            result=answer.result
-        )
-        assert client.before_score(of_scores(rows("a"))) == hooks_pb2.BeforeScoreResponse(result=answer.result)
+        nothing = hooks_pb2.ChangeResponse(result=answer.result)
+        assert client.change(of_nodes(rows("a"))) == client.change(of_scores(rows("a"))) == nothing
+
+
+def test_a_request_is_for_a_hook_and_has_what_this_one_is_about(serve: Serve) -> None:
+    client = serve(Changing())
+    for request, expected in [
+        (asking(info_pb2.VERB_UNSPECIFIED), "hook is missing; every request has it"),
+        (asking(info_pb2.VERB_FILTER), "hook is 1; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or"),
+        (asking(99), "hook is 99; expected VERB_BEFORE_FILTER"),
+        (asking(info_pb2.VERB_BEFORE_FILTER, rows("a")), "nodes is set; VERB_BEFORE_FILTER is about the pod"),
+        (asking(info_pb2.VERB_BEFORE_FILTER_NODES), "nodes is missing; every request has it"),
+        (asking(info_pb2.VERB_BEFORE_SCORE), "nodes is missing; every request has it"),
+        (of_nodes(inline([])), "nodes.count is 0"),
+    ]:
+        code, text = failing(partial(client.change, request))
+        assert (code, text.startswith(expected)) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+def test_a_hook_that_is_not_declared_is_not_served(serve: Serve) -> None:
+    hook = Hook.per_node().changes(ChangedPart.NODE_LABELS)
+    client = serve(Changing(info=Info("p", "1").before_filter_nodes(hook)))
+    assert client.change(of_nodes(rows("a"))).result.evaluated == 1
+    for request in (of_pod(), of_scores(rows("a"))):
+        assert failing(partial(client.change, request))[0] is StatusCode.UNIMPLEMENTED
+
+
+def test_a_miss_has_nothing_else(serve: Serve) -> None:
+    client = serve(Changing(of_node=lambda node: NodeChange().set_label("a", "b")))
+    missed = hooks_pb2.ChangeResponse(result=policy_pb2.Result(miss=policy_pb2.MISS_TABLE_UNKNOWN))
+    for ask in (of_nodes, of_scores):
+        assert client.change(ask(by_table("gone", [1]))) == missed
 
 
 def test_long_reasons_are_cut(serve: Serve) -> None:
     client = serve(Changing(PodChange("ä" * 150).set_label("a", "b")))
-    assert client.before_filter(of_pod()).pod.reason == "ä" * 100
+    assert client.change(of_pod()).pod.reason == "ä" * 100
 
 
 def test_a_mistake_fails_the_call_and_is_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,8 +205,8 @@ def test_a_mistake_fails_the_call_and_is_logged(serve: Serve, caplog: pytest.Log
     of_the_pod = "before_filter returned 3 for the pod; expected a PodChange or None"
     of_a_node = 'before_filter_node returned 3 for node "a"; expected a NodeChange or None'
     with caplog.at_level(logging.ERROR, "extender_policy"):
-        assert failing(lambda: client.before_filter(of_pod())) == (StatusCode.INTERNAL, of_the_pod)
-        assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == (StatusCode.INTERNAL, of_a_node)
+        assert failing(lambda: client.change(of_pod())) == (StatusCode.INTERNAL, of_the_pod)
+        assert failing(lambda: client.change(of_nodes(rows("a")))) == (StatusCode.INTERNAL, of_a_node)
     assert [record.getMessage() for record in caplog.records] == [
         f"{of_the_pod}; the call fails with INTERNAL",
         f"{of_a_node}; the call fails with INTERNAL",
@@ -202,27 +238,27 @@ PAIR = "expected a pair: a PodChange or None, and a list with a NodeChange or No
 @pytest.mark.parametrize(
     ("ask", "answers", "expected"),
     [
-        (Client.before_filter, True, "before_filter returned True for the pod; expected a PodChange or None"),
-        (Client.before_filter_nodes, [None], "before_filter_nodes returned 1 answers for 2 nodes; expected one per"),
-        (Client.before_filter_nodes, [], "before_filter_nodes returned 0 answers for 2 nodes; expected one per node"),
-        (Client.before_filter_nodes, None, "before_filter_nodes returned None; expected a list with one answer per"),
+        (of_pod, True, "before_filter returned True for the pod; expected a PodChange or None"),
+        (of_nodes, [None], "before_filter_nodes returned 1 answers for 2 nodes; expected one per"),
+        (of_nodes, [], "before_filter_nodes returned 0 answers for 2 nodes; expected one per node"),
+        (of_nodes, None, "before_filter_nodes returned None; expected a list with one answer per"),
         (
-            Client.before_filter_nodes,
+            of_nodes,
             [None, PodChange()],
             'before_filter_nodes returned PodChange() for node "b"; expected a NodeChange or None',
         ),
-        (Client.before_score, None, f"before_score returned None; {PAIR}"),
-        (Client.before_score, (None, (), ()), f"before_score returned (None, (), ()); {PAIR}"),
-        (Client.before_score, (None, None), "before_score returned None; expected a list with one answer per node"),
-        (Client.before_score, (None, [None]), "before_score returned 1 answers for 2 nodes; expected one per node"),
-        (Client.before_score, (7, ()), "before_score returned 7 for the pod; expected a PodChange or None"),
-        (Client.before_score, (None, [None, 7]), 'before_score returned 7 for node "b"; expected a NodeChange or None'),
+        (of_scores, None, f"before_score returned None; {PAIR}"),
+        (of_scores, (None, (), ()), f"before_score returned (None, (), ()); {PAIR}"),
+        (of_scores, (None, None), "before_score returned None; expected a list with one answer per node"),
+        (of_scores, (None, [None]), "before_score returned 1 answers for 2 nodes; expected one per node"),
+        (of_scores, (7, ()), "before_score returned 7 for the pod; expected a PodChange or None"),
+        (of_scores, (None, [None, 7]), 'before_score returned 7 for node "b"; expected a NodeChange or None'),
     ],
 )
 def test_answers_of_another_kind_are_errors(serve: Serve, ask: Any, answers: Any, expected: str) -> None:
     client = serve(Answers(answers))
-    request: Any = of_pod() if ask is Client.before_filter else of_scores(rows("a", "b"))
-    code, text = failing(lambda: ask(client, request))
+    request = of_pod() if ask is of_pod else ask(rows("a", "b"))
+    code, text = failing(lambda: client.change(request))
     assert (code, expected in text) == (StatusCode.INTERNAL, True), text
 
 
@@ -263,10 +299,10 @@ def test_hooks_may_be_coroutines() -> None:
     assert testing.before_filter_nodes(Waiting(), TestPod("shop"), nodes) == [("b", change)]
     assert testing.before_score(Waiting(), TestPod("shop"), nodes) == (None, [("b", change)])
     with serving("loop", Waiting()) as address, Client(address) as client:
-        assert client.before_filter(of_pod()).pod.set_labels == {"namespace": "shop"}
-        answer = client.before_filter_nodes(of_nodes(rows("a", "b")))
+        assert client.change(of_pod()).pod.set_labels == {"namespace": "shop"}
+        answer = client.change(of_nodes(rows("a", "b")))
         assert [list(changed.positions) for changed in answer.nodes] == [[1]]
-        assert [list(changed.positions) for changed in client.before_score(of_scores(rows("b", "a"))).nodes] == [[0]]
+        assert [list(changed.positions) for changed in client.change(of_scores(rows("b", "a"))).nodes] == [[0]]
 
 
 class Zones(Policy):
@@ -295,17 +331,17 @@ class Zones(Policy):
         return None, [self.before_filter_node(pod, node) for node in nodes]
 
 
-def test_a_declaration_is_numbered(serve: Serve) -> None:
+def test_a_declaration_has_a_digest(serve: Serve) -> None:
     client = serve(Zones())
-    ids = {verb.verb: verb.reads.id for verb in client.get_info().verbs}
+    reads = reads_of(client, info_pb2.VERB_BEFORE_FILTER)
     placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"]))
-    request = of_pod(placed, reads=ids[info_pb2.VERB_BEFORE_FILTER])
-    assert client.before_filter(request).pod.set_labels == {"found": "web"}
-    request.call.reads = 7
-    code, text = failing(lambda: client.before_filter(request))
+    request = of_pod(placed, reads=reads)
+    assert client.change(request).pod.set_labels == {"found": "web"}
+    request.call.reads = reads_of(client, info_pb2.VERB_BEFORE_SCORE)
+    code, text = failing(lambda: client.change(request))
     assert (code, text.endswith("repeat the handshake")) == (StatusCode.FAILED_PRECONDITION, True)
-    request = of_pod(pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=ids[info_pb2.VERB_BEFORE_FILTER])
-    assert failing(lambda: client.before_filter(request)) == (
+    request = of_pod(pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=reads)
+    assert failing(lambda: client.change(request)) == (
         StatusCode.INVALID_ARGUMENT,
         "pod.facts.label_values has 0 values, and 1 keys are declared",
     )
@@ -350,15 +386,14 @@ def test_a_mistake_names_the_node_and_the_method_that_was_written(serve: Serve) 
             testing.before_filter_nodes(policy, TestPod("shop"), nodes)
     # In service the names are not sent unless they are read.
     client = serve(Whole(of_node=tainted, info=info))
-    ids = {verb.verb: verb.reads.id for verb in client.get_info().verbs}
     sent = inline([node_pb2.NodeRow(facts=node_pb2.NodeFacts(label_values=["z"]))])
-    request = of_nodes(sent, reads=ids[info_pb2.VERB_BEFORE_FILTER_NODES])
-    code, text = failing(lambda: client.before_filter_nodes(request))
+    request = of_nodes(sent, reads=reads_of(client))
+    code, text = failing(lambda: client.change(request))
     assert code is StatusCode.INTERNAL
     assert text.startswith("before_filter_nodes " + changes.format("position 0"))
 
 
-def test_an_exception_names_the_hook_that_failed() -> None:
+def test_an_exception_names_the_hook_that_failed(serve: Serve) -> None:
     class Raises(Answers):
         def before_filter(self, pod: Pod) -> Any:
             raise KeyError("boom of the pod")
@@ -370,3 +405,7 @@ def test_an_exception_names_the_hook_that_failed() -> None:
         testing.before_filter(Raises(None), TestPod("shop"))
     with pytest.raises(NoAnswer, match="^beforeFilterNodes failed: KeyError: 'boom of the nodes'$"):
         testing.before_filter_nodes(Raises({}), TestPod("shop"), [TestNode("a")])
+    client = serve(Raises({}))
+    text = "failed (KeyError); see the policy's log"
+    assert failing(lambda: client.change(of_pod())) == (StatusCode.INTERNAL, f"beforeFilter {text}")
+    assert failing(lambda: client.change(of_nodes(rows("a")))) == (StatusCode.INTERNAL, f"beforeFilterNodes {text}")

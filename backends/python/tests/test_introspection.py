@@ -201,17 +201,17 @@ def test_a_replaced_policy_shows_the_state_of_the_new_one(serve: Serve) -> None:
 
 
 class Silent(Policy):
-    """Shows nothing, and answers what the snapshot is."""
+    """Shows nothing, and answers what the snapshot and the cluster are."""
 
     def info(self) -> Info:
         verb = Verb.per_node()
         return Info("silent", "1").filters(verb).scores(verb, Scale.unbounded())
 
     def filter(self, pod: Pod, node: Node) -> Verdict:
-        return Verdict.reject(str(pod.snapshot))
+        return Verdict.reject(f"{pod.snapshot} {pod.cluster}")
 
     def score(self, pod: Pod, node: Node) -> int:
-        return pod.snapshot & 0xFF
+        return len(pod.snapshot or "")
 
 
 def test_coroutine_functions_need_the_event_loop() -> None:
@@ -314,14 +314,15 @@ def test_a_path_can_be_tried_without_a_server() -> None:
         testing.introspect(Shows(), "/unknown")
 
 
-def test_a_pod_has_the_snapshot_of_its_call(serve: Serve) -> None:
+def test_a_pod_has_the_snapshot_and_the_cluster_of_its_call(serve: Serve) -> None:
     client = serve(Silent())
-    largest = (1 << 64) - 1
-    for snapshot in (largest, 0):
-        answer = client.filter(question(inline([row("a")]), snapshot=snapshot))
-        assert [rejection.reason for rejection in answer.rejections] == [str(snapshot)]
+    for snapshot, cluster, expected in (("s7", "blue", "s7 blue"), ("", "", "None None")):
+        answer = client.filter(question(inline([row("a")]), snapshot=snapshot, cluster=cluster))
+        assert [rejection.reason for rejection in answer.rejections] == [expected]
 
 
-def test_a_snapshot_can_be_tried_without_a_server() -> None:
-    assert testing.filter(Silent(), TestPod("shop").snapshot(7), [TestNode("a")]) == [("a", "7")]
+def test_a_snapshot_and_a_cluster_can_be_tried_without_a_server() -> None:
+    pod = TestPod("shop").snapshot("s7").cluster("blue")
+    assert testing.filter(Silent(), pod, [TestNode("a")]) == [("a", "s7 blue")]
+    assert testing.score(Silent(), pod, [TestNode("a")]) == [2]
     assert testing.score(Silent(), TestPod("shop"), [TestNode("a")]) == [0]

@@ -119,7 +119,7 @@ def test_the_first_signal_finishes_calls_in_progress(kind: Sequence[str], number
     with started(SLOW, *kind) as (program, address), Client(address) as client, ThreadPoolExecutor() as pool:
         stream = Stream(client)
         view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS)
-        stream.send(table_pb2.SyncNodesRequest(table=1, version=1, view=view))
+        stream.send(table_pb2.SyncNodesRequest(table="t1", version=1, view=view))
         bound = pool.submit(client.bind, binding("web", 1.0))
         assert program.stdout is not None
         assert program.stdout.readline() == "binding web\n"

@@ -10,6 +10,7 @@ from typing import Any
 
 import extender_policy
 from extender_policy import Backend, NodeChange, PodChange, testing
+from extender_policy._api.v1beta1 import info_pb2
 from extender_policy.testing import TestNode, TestPod
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +43,7 @@ def test_the_policy_with_a_clock_works() -> None:
     assert testing.info(backend) == before
     now += 1
     assert testing.info(backend).revision != before.revision
-    assert testing.info(backend).verbs[0].pure
+    assert testing.info(backend).verbs[0].effects == info_pb2.EFFECTS_PURE
     assert testing.filter(backend, TestPod("shop"), nodes) == [("03", "maintenance window is open")]
 
 

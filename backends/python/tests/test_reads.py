@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 
@@ -72,12 +73,13 @@ def test_counts_by_topology_are_sent_in_ascending_order_and_once() -> None:
     assert message.node == info_pb2.NodeReads(labels=info_pb2.MapReads(keys=["Zone", "rack", "zone"]))
 
 
-def test_the_id_is_that_of_the_declaration_in_every_process() -> None:
+def test_the_digest_is_that_of_the_declaration_in_every_process() -> None:
     code = (
         "from extender_policy import *; r = Reads(); r.node_label('b'); r.node_label('a'); r.pod_labels('x/');"
-        "r.node(NodePart.TAINTS); r.pods_by(PodsBy.OWNER); print(r.id)"
+        "r.node(NodePart.TAINTS); r.pods_by(PodsBy.OWNER);"
+        "from extender_policy._layout import Layout; print(Layout(r, with_nodes=True).digest.hex())"
     )
-    ids = {
+    digests = {
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
         for _ in range(2)
     }
@@ -87,20 +89,18 @@ def test_the_id_is_that_of_the_declaration_in_every_process() -> None:
     reads.pod_labels("x/")
     reads.node_label("a")
     reads.node_label("b")
-    assert ids == {str(reads.id)}
-    assert reads.id not in (0, Reads().id)
+    assert digests == {layout(reads).digest.hex()}
 
 
-def test_the_id_is_that_of_the_other_sdks() -> None:
-    # FNV-1a of the canonical message; without a declared read, the offset basis.
-    assert Reads().id == 0x811C9DC5
+def test_the_digest_is_that_of_the_bytes_of_the_handshake() -> None:
     reads = Reads()
     reads.node_label("a")
-    message = bytes.fromhex("1a05" + "1203" + "0a0161")
-    expected = 0x811C9DC5
-    for byte in message:
-        expected = (expected ^ byte) * 0x01000193 % (1 << 32)
-    assert reads.id == expected
+    sent = bytes.fromhex("1a05" + "1203" + "0a0161")
+    assert layout(reads).digest == sha256(sent).digest()
+    assert layout(Reads()).digest == sha256(b"").digest()
+    declaration = Declaration(Info("p", "1").filters(Verb.per_node().reads(reads)).preempts(Verb.per_node()))
+    assert sent in declaration.response.SerializeToString()
+    assert declaration.digests == {"Filter": sha256(sent).digest(), "Preempt": b""}
 
 
 def test_reading_what_is_not_declared_names_the_right_declaration() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import grpc
 import pytest
-from client import Client, call, inline, pod, question, reason, row, status
+from client import by_digest, call, inline, named, pod, question, reads_of, reason, row, sha256, status
 from conftest import Serve
 from grpc import StatusCode
 
@@ -65,7 +65,7 @@ class Scripted(Policy):
         if node.name == "none":
             return None  # type: ignore[return-value]
         if node.name.startswith("no"):
-            return Verdict.reject(node.name, rule=node.label("rule") or "", preemption_may_help="?" in node.name)
+            return Verdict.reject(node.name, rule=node.label("rule") or "", unresolvable="!" in node.name)
         return Verdict.accept()
 
     def score(self, pod: Pod, node: Node) -> int:
@@ -110,8 +110,16 @@ def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
     ("changed", "code", "expected"),
     [
         ({"pod": pod(namespace="n" * (17 << 20))}, StatusCode.RESOURCE_EXHAUSTED, "TOO_LARGE"),
-        ({"call": call(args=b'{"a": 1}')}, StatusCode.INVALID_ARGUMENT, "INVALID_ARGS"),
-        ({"call": call(reads=9)}, StatusCode.FAILED_PRECONDITION, "OTHER_READS"),
+        ({"call": call(args_sha256=sha256(b"x"))}, StatusCode.FAILED_PRECONDITION, "ARGS_UNKNOWN"),
+        ({"call": call(**named(b'{"a": 1}'))}, StatusCode.INVALID_ARGUMENT, "INVALID_ARGS"),
+        ({"call": call(args=b"{}")}, StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST"),
+        ({"call": call(reads=sha256(b""))}, StatusCode.FAILED_PRECONDITION, "OTHER_READS"),
+        # The first of several.
+        (
+            {"call": call(policy_pb2.PURPOSE_UNSPECIFIED, args_sha256=sha256(b"x"), reads=b"x"), "pod": None},
+            StatusCode.FAILED_PRECONDITION,
+            "ARGS_UNKNOWN",
+        ),
         ({"call": call(policy_pb2.PURPOSE_REPLAY)}, StatusCode.FAILED_PRECONDITION, "PURPOSE"),
         ({"call": None}, StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST"),
         ({"nodes": inline([row("late")])}, StatusCode.UNAVAILABLE, "NOT_READY"),
@@ -138,12 +146,13 @@ def test_errors_of_one_code_have_different_reasons(
 
 def test_rejections_are_grouped(serve: Serve) -> None:
     client = serve(Scripted())
-    rows = [row("no"), row("yes"), row("no?"), row("no"), row("no", labels={"rule": "r"})]
+    rows = [row("no"), row("yes"), row("no!"), row("no"), row("no", labels={"rule": "r"})]
     answer = client.filter(question(inline(rows)))
-    assert (answer.result.evaluated, answer.result.revision, answer.result.miss) == (5, "r1", 0)
+    assert answer.result == policy_pb2.Result(evaluated=5, revision="r1")
     assert not answer.HasField("scores")
-    found = [(r.reason, r.rule, r.preemption_may_help, list(r.positions)) for r in answer.rejections]
-    assert found == [("no", "", False, [0, 3]), ("no?", "", True, [2]), ("no", "r", False, [4])]
+    found = [(r.reason, r.rule, r.kind, list(r.positions)) for r in answer.rejections]
+    unschedulable, unresolvable = policy_pb2.REJECTION_KIND_UNSCHEDULABLE, policy_pb2.REJECTION_KIND_UNRESOLVABLE
+    assert found == [("no", "", unschedulable, [0, 3]), ("no!", "", unresolvable, [2]), ("no", "r", unschedulable, [4])]
 
 
 def test_long_reasons_and_rules_are_cut(serve: Serve) -> None:
@@ -186,7 +195,7 @@ def test_scores_do_not_come_with_verdicts_about_something_else(serve: Serve) -> 
     for score in (verb, Verb.whole_set().reads(reads), verb.side_effects().reads(reads)):
         client = serve(Scripted(Info("p", "1").filters(verb.reads(reads)).scores(score, Scale.unbounded())))
         facts = node_pb2.NodeFacts(label_values=["r"])
-        request = question(inline([node_pb2.NodeRow(name="a", facts=facts)]), reads=reads.id)
+        request = question(inline([node_pb2.NodeRow(name="a", facts=facts)]), reads=reads_of(client))
         request.want_scores = True
         answer = client.filter(request)
         assert (answer.result.evaluated, answer.HasField("scores")) == (1, False)
@@ -379,10 +388,6 @@ class Racks(Policy):
         return Verdict.reject(f"{rack} {pod.label('app')}")
 
 
-def reads_of(client: Client, args: bytes = b"") -> int:
-    return client.get_info(args).verbs[0].reads.id
-
-
 def rack(value: str, absent: Sequence[int] = ()) -> node_pb2.NodeRow:
     facts = node_pb2.NodeFacts(label_values=[value, "z"], absent_labels=absent)
     return node_pb2.NodeRow(facts=facts)
@@ -408,11 +413,10 @@ def test_reading_what_is_not_declared_fails_the_call(serve: Serve) -> None:
 
 def test_another_declaration_is_not_answered(serve: Serve) -> None:
     client = serve(Racks())
-    request = question(inline([rack("r1")]), placed(), reads=7)
-    code, text = failing(lambda: client.filter(request))
-    declared = reads_of(client)
-    assert code is StatusCode.FAILED_PRECONDITION
-    assert text == (f"call.reads is 7, and this policy now declares reads with the id {declared}; repeat the handshake")
+    expected = "call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake"
+    for reads in (b"", reads_of(client)[1:], sha256(b"something else")):
+        request = question(inline([rack("r1")]), placed(), reads=reads)
+        assert failing(partial(client.filter, request)) == (StatusCode.FAILED_PRECONDITION, expected)
 
 
 def test_an_earlier_version_answers_its_calls(serve: Serve) -> None:
@@ -447,15 +451,15 @@ def test_a_policy_may_take_the_place_of_itself(serve: Serve) -> None:
                 raise OSError("no rules")
             return self if self._key == self.key else Renewed(self.key, revision=self.key)
 
-    for backend, args in ((Renewed(), b""), (configured(lambda args: Renewed()), b'{"any": 1}')):
+    for backend, args in ((Renewed(), b"{}"), (configured(lambda args: Renewed()), b'{"any": 1}')):
         Renewed.key = "rack"
         client = serve(backend)
-        request = question(inline([rack("r1")]), placed(), reads=reads_of(client, args), args=args)
+        request = question(inline([rack("r1")]), placed(), reads=reads_of(client, args=args), **named(args))
         Renewed.key = "room"
         assert client.get_info(args).revision == "room"
         # What was asked with the declaration of before is answered by it.
         assert client.filter(request).result.revision == "1"
-        request.call.reads = reads_of(client, args)
+        request.call.reads = reads_of(client, args=args)
         assert client.filter(request).result.revision == "room"
         # A failure is that of the call, until it is repaired.
         Renewed.key = ""
@@ -506,8 +510,10 @@ def test_args_choose_the_policy(serve: Serve) -> None:
 
     client = serve(configured(build))
     first, second = b'{"key": "rack"}', b'{"key": "room"}'
-    assert reads_of(client, first) != reads_of(client, second)
-    request = question(inline([rack("r1")]), placed(), reads=reads_of(client, first), args=first)
+    reads = reads_of(client, args=first)
+    assert reads != reads_of(client, args=second)
+    # The handshake has brought them.
+    request = question(inline([rack("r1")]), placed(), reads=reads, args_sha256=sha256(first))
     assert client.filter(request).rejections[0].reason == "r1 web"
     assert built == ["rack", "room"]
     for args, expected in [
@@ -517,9 +523,74 @@ def test_args_choose_the_policy(serve: Serve) -> None:
         (b'{"key": "a", "most": 11}', "args.most: invalid value: 11, expected a number from 1 to 10"),
         (b'{"key": "a", "lost": 1}', "args.lost: unknown field `lost`, expected `key` or `most`"),
     ]:
-        request.call.args = args
-        assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+        request.call.args, request.call.args_sha256 = args, sha256(args) if args else b""
+        assert failing(partial(client.filter, request)) == (StatusCode.INVALID_ARGUMENT, expected)
         assert failing(partial(client.get_info, args)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+UNKNOWN = StatusCode.FAILED_PRECONDITION, "the args of this call are not known here; send them"
+
+
+def test_args_that_are_not_known_are_asked_for_once(serve: Serve) -> None:
+    built = []
+
+    def build(args: Args) -> Policy:
+        built.append(args.parse(Drain).key)
+        return Scripted()
+
+    args = b'{"key": "rack"}'
+    client = serve(configured(build))
+    digest, whole = (question(inline([row("no")]), **fields) for fields in (by_digest(args), named(args)))
+    assert failing(lambda: client.filter(digest)) == UNKNOWN
+    for request in (whole, digest, whole):
+        assert client.filter(request).rejections[0].reason == "no"
+    assert built == ["rack"]
+    assert client.bind(binding(call=digest.call)).outcome == policy_pb2.BIND_OUTCOME_BOUND
+
+
+def test_a_policy_without_args_knows_none_but_empty_ones(serve: Serve) -> None:
+    client = serve(Scripted())
+    for args, code in ((b"{ }", StatusCode.OK), (b'{"a": 1}', StatusCode.INVALID_ARGUMENT)):
+        digest, whole = (question(inline([row("no")]), **fields) for fields in (by_digest(args), named(args)))
+        assert failing(partial(client.filter, digest)) == UNKNOWN
+        if code is StatusCode.OK:
+            assert client.filter(whole) == client.filter(digest)
+        else:
+            assert failing(partial(client.filter, whole))[0] is code
+            assert failing(partial(client.filter, digest)) == UNKNOWN
+
+
+def test_introspection_brings_args_as_well(serve: Serve) -> None:
+    info = everything().shows("/a", "", lambda ask: 1)
+    client = serve(configured(lambda args: Scripted(info)))
+    args = b'{"key": "rack"}'
+    client.introspect("/a", args=args)
+    assert client.filter(question(inline([row("a")]), **by_digest(args))).result.evaluated == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"args_sha256": b""}, "call.args_sha256 is missing; it is the SHA-256 of call.args"),
+        ({"args_sha256": b"x" * 31}, "call.args_sha256 has 31 bytes; expected the 32 of a SHA-256"),
+        ({"args_sha256": b"x" * 33, "args": b""}, "call.args_sha256 has 33 bytes; expected the 32 of a SHA-256"),
+        ({"args_sha256": b"x" * 32}, "call.args_sha256 is not the SHA-256 of call.args"),
+    ],
+)
+def test_a_digest_is_that_of_the_args(serve: Serve, fields: dict[str, Any], expected: str) -> None:
+    client = serve(configured(lambda args: Scripted()))
+    known = named(b'{"key": "rack"}')
+    assert client.filter(question(inline([row("a")]), **known)).result.evaluated == 1
+    request = question(inline([row("a")]), **known | fields)
+    assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+def test_args_of_more_than_a_mebibyte_are_refused(serve: Serve) -> None:
+    client = serve(configured(lambda args: Scripted()))
+    request = question(inline([row("a")]), **named(b" " * ((1 << 20) + 1)))
+    with pytest.raises(grpc.RpcError, match="args has 1048577 bytes; at most 1048576 are allowed") as raised:
+        client.filter(request)
+    assert reason(raised.value) == "INVALID_ARGS"
 
 
 def test_policies_are_built_once_and_the_ones_in_use_are_kept() -> None:
@@ -537,14 +608,14 @@ def test_policies_are_built_once_and_the_ones_in_use_are_kept() -> None:
     for number in range(40):
         backend._policy_for(b'{"key": "%d"}' % number)
     assert backend._policy_for(used) is policies[0]
-    assert len(backend._recent) == 16
+    assert len(backend._recent._kept) == 16
     assert built.count("used") == built.count("other") == 1
     backend._policy_for(b'{"key": "0"}')
     assert built.count("0") == 2
     # Large args do not add up.
     for number in range(8):
         backend._policy_for(b'{"key": "%d"}' % number + b" " * ((1 << 20) - 20))
-    assert sum(map(len, backend._recent)) <= 2 << 20
+    assert backend._recent._size() <= 2 << 20
     assert backend._policy_for(used) is policies[0]
     # More policies in use than are kept.
     for number in range(17):

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client import Client, Stream, by_table, pod, question, reason, row, status
+from client import Client, Stream, by_table, pod, question, reads_of, reason, row, status
 from conftest import Serve
 from grpc import StatusCode
 
@@ -37,7 +37,7 @@ def message(
     version: int,
     upserts: dict[int, node_pb2.NodeRow] | None = None,
     removed: Sequence[int] = (),
-    table: int = 7,
+    table: str = "t7",
     view: table_pb2.TableView | None = FACTS,
     **fields: Any,
 ) -> table_pb2.SyncNodesRequest:
@@ -54,8 +54,9 @@ def racked(name: str, rack: str) -> node_pb2.NodeRow:
 def reasons(client: Client, nodes: node_pb2.Nodes, **fields: Any) -> list[str] | int:
     """The reasons in the order of the nodes, or the miss."""
     answer = client.filter(question(nodes, **fields))
-    if answer.result.miss:
-        assert (answer.result.evaluated, len(answer.rejections)) == (0, 0)
+    if answer.result.HasField("miss"):
+        # Nothing else, not even a revision.
+        assert answer == policy_pb2.FilterResponse(result=policy_pb2.Result(miss=answer.result.miss))
         return answer.result.miss
     assert answer.result.evaluated == nodes.count
     found = {position: one.reason for one in answer.rejections for position in one.positions}
@@ -73,29 +74,49 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_table_ends_with_its_stream_however_it_ends(serve: Serve) -> None:
     client = serve(Names())
     first, second = Stream(client), Stream(client)
-    first.send(message(1, {1: racked("a", "r1")}, table=1))
-    second.send(message(1, {1: racked("a", "r2")}, table=2))
-    assert reasons(client, by_table(1, [1])) == ["a=r1"]
+    first.send(message(1, {1: racked("a", "r1")}, table="t1"))
+    second.send(message(1, {1: racked("a", "r2")}, table="t2"))
+    assert reasons(client, by_table("t1", [1])) == ["a=r1"]
     first.reset()
-    until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
-    assert reasons(client, by_table(2, [1])) == ["a=r2"]
-    assert second.fail(message(1, table=2))[0] is StatusCode.INVALID_ARGUMENT
-    until(lambda: reasons(client, by_table(2, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+    until(lambda: reasons(client, by_table("t1", [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+    assert reasons(client, by_table("t2", [1])) == ["a=r2"]
+    assert second.fail(message(1, table="t2"))[0] is StatusCode.INVALID_ARGUMENT
+    until(lambda: reasons(client, by_table("t2", [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("", "table is missing; it is a random text, the same in all messages of a stream"),
+        ("t" * 65, "table is no text of at most 64 bytes of printable ASCII"),
+        ("t\n", "table is no text of at most 64 bytes of printable ASCII"),
+        ("tä", "table is no text of at most 64 bytes of printable ASCII"),
+        ("taken", 'table "taken" already has a stream; names of tables must be random'),
+    ],
+)
+def test_the_name_of_a_table_is_a_text(serve: Serve, name: str, expected: str) -> None:
+    client = serve(Names())
+    taken, longest = Stream(client), Stream(client)
+    taken.send(message(1, table="taken"))
+    assert longest.send(message(1, table="~ " * 32)) == 1
+    assert Stream(client).fail(message(1, table=name)) == (StatusCode.INVALID_ARGUMENT, expected)
+    renamed = 'table is no longer "taken"; it is the same in all messages of a stream'
+    assert taken.fail(message(2, table="other")) == (StatusCode.INVALID_ARGUMENT, renamed)
 
 
 def test_there_are_at_most_64_tables(serve: Serve) -> None:
     client = serve(Names())
     streams = [Stream(client) for _ in range(64)]
     for at, stream in enumerate(streams):
-        stream.send(message(1, {1: racked(f"n{at}", "r")}, table=at + 1))
+        stream.send(message(1, {1: racked(f"n{at}", "r")}, table=f"t{at + 1}"))
     refused = Stream(client)
-    code, text = refused.fail(message(1, table=99))
+    code, text = refused.fail(message(1, table="t99"))
     assert (code, text) == (StatusCode.RESOURCE_EXHAUSTED, "this backend already holds 64 tables, the maximum")
     assert reason(refused.call) == "OVERLOADED"
-    assert reasons(client, by_table(64, [1])) == ["n63=r"]
+    assert reasons(client, by_table("t64", [1])) == ["n63=r"]
     streams[0].reset()
-    until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
-    assert Stream(client).send(message(1, table=99)) == 1
+    until(lambda: reasons(client, by_table("t1", [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+    assert Stream(client).send(message(1, table="t99")) == 1
 
 
 def test_rows_of_a_declaration_have_values(serve: Serve) -> None:
@@ -124,7 +145,7 @@ def test_rows_of_a_declaration_have_values(serve: Serve) -> None:
     }
     stream.send(message(1, rows, view=view))
     placed = pod(owner={"uid": "u1"}, namespace="")
-    request = question(by_table(7, [3, 2, 1]), placed, reads=declared.id)
+    request = question(by_table("t7", [3, 2, 1]), placed, reads=reads_of(client))
     for _ in range(3):
         found = [rejection.reason for rejection in client.filter(request).rejections]
         assert found == ["c None PodsLike(0..=0)", "b r1 PodsLike(2..=2)", "a r1 PodsLike(2..=2)"]
@@ -137,7 +158,7 @@ def test_usage_that_is_wanted_and_not_in_the_table_is_named(serve: Serve) -> Non
     stream = Stream(client)
     stream.send(message(1, {1: racked("a", "r1")}))
     with pytest.raises(grpc.RpcError) as raised:
-        reasons(client, by_table(7, [1]))
+        reasons(client, by_table("t7", [1]))
     code, text = status(raised.value)
     assert code is StatusCode.INVALID_ARGUMENT
     assert text.endswith("a table of View.FACTS, and this policy declares View.FACTS with usage")
@@ -148,7 +169,7 @@ def test_rows_that_differ_by_their_names_share_one_content() -> None:
     filling = Filling(tables)
     rows = {at: racked(f"n{at}", "r1") for at in range(1, 101)}
     assert list(filling.apply(message(1, rows).SerializeToString())) == [None]
-    table = tables.find(7)
+    table = tables.find("t7")
     assert table is not None
     assert len({id(one.content) for one in table.current.by_id.values()}) == 1
     shared = tables.size
@@ -161,7 +182,7 @@ def test_rows_that_differ_by_their_names_share_one_content() -> None:
     assert tables.size == 0
     list(filling.apply(message(6, rows).SerializeToString()))
     filling.close()
-    assert (tables.size, tables.find(7)) == (0, None)
+    assert (tables.size, tables.find("t7")) == (0, None)
 
 
 def test_rows_of_more_than_the_limit_are_refused() -> None:
@@ -172,9 +193,9 @@ def test_rows_of_more_than_the_limit_are_refused() -> None:
     from extender_policy._errors import CallError
 
     with pytest.raises(CallError, match="the rows of all tables would need more than 200000 bytes; more are refused"):
-        list(second.apply(message(1, large, table=8).SerializeToString()))
+        list(second.apply(message(1, large, table="t8").SerializeToString()))
     second.close()
-    table = tables.find(7)
+    table = tables.find("t7")
     assert table is not None
     assert len(table.current.by_id) == 20
     first.close()
@@ -194,4 +215,4 @@ def test_view_of_raw_json_is_kept(serve: Serve) -> None:
     view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS_AND_RAW)
     with_json = node_pb2.NodeRow(name="a", facts=node_pb2.NodeFacts(), raw_json=b'{"kind": "Node"}')
     stream.send(message(1, {1: with_json, 2: row("b")}, view=view))
-    assert reasons(client, by_table(7, [1, 2])) == ['{"kind": "Node"}', "none"]
+    assert reasons(client, by_table("t7", [1, 2])) == ['{"kind": "Node"}', "none"]

@@ -338,6 +338,19 @@ def test_coroutines_are_tested_like_functions() -> None:
         testing.bind(All(), pod, "fails")
 
 
+def test_a_rejection_says_whether_an_eviction_could_help() -> None:
+    class Rejects(Policy):
+        def info(self) -> Info:
+            return Info("p", "1").filters(Verb.per_node())
+
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            return Verdict.reject("no", rule="r", unresolvable=node.label("arch") is not None)
+
+    nodes = [TestNode("full"), TestNode("arm").label("arch", "arm64")]
+    found = testing.rejections(Rejects(), TestPod("shop"), nodes)
+    assert found == [("full", ("no", "r", False)), ("arm", ("no", "r", True))]
+
+
 def test_a_verb_that_is_not_declared_is_named_with_its_remedy() -> None:
     policy = Recorder(Info("p", "1").filters(Verb.per_node()), lambda pod, node: None)
     pod, nodes = TestPod("shop"), [TestNode("a")]
@@ -535,8 +548,8 @@ def test_the_package_has_what_it_names() -> None:
 
 
 def test_values_say_what_they_are() -> None:
-    assert repr(Verdict.reject("no", rule="r", preemption_may_help=True)) == (
-        "Verdict.reject('no', rule='r', preemption_may_help=True)"
+    assert repr(Verdict.reject("no", rule="r", unresolvable=True)) == (
+        "Verdict.reject('no', rule='r', unresolvable=True)"
     )
     assert Verdict.reject("no") is Verdict.reject("no") != Verdict.accept()
     assert (Verdict.accept().accepts, Verdict.reject("").accepts) == (True, False)

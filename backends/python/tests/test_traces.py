@@ -30,7 +30,7 @@ from extender_policy import (
     Verdict,
     trace,
 )
-from extender_policy._api.v1beta1 import hooks_pb2
+from extender_policy._api.v1beta1 import hooks_pb2, info_pb2
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -151,7 +151,7 @@ def test_traced_calls_have_spans(kind: str, protocol: str, monkeypatch: pytest.M
                 [],
             ):
                 assert client.filter(request, metadata=metadata).result.evaluated == 2
-            assert client.filter(question(by_table(1, [1])), metadata=sampled).result.miss
+            assert client.filter(question(by_table("t1", [1])), metadata=sampled).result.miss
             with pytest.raises(grpc.RpcError):
                 client.filter(question(inline([row("raises")])), metadata=sampled)
             client.get_info()
@@ -211,23 +211,24 @@ def test_hooks_have_spans(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
         with ExitStack() as stack:
             client = stack.enter_context(Client(stack.enter_context(serving(kind, Changes()))))
-            asked = question(inline([row("a"), row("b")]))
+            asked = question(inline([row("a"), row("b")]), cluster="blue")
             sampled = [("traceparent", SAMPLED)]
-            client.before_filter(hooks_pb2.BeforeFilterRequest(call=asked.call, pod=asked.pod), metadata=sampled)
-            fields: dict[str, Any] = {"call": asked.call, "pod": asked.pod, "nodes": asked.nodes}
-            client.before_filter_nodes(hooks_pb2.BeforeFilterNodesRequest(**fields), metadata=sampled)
-            fields["nodes"] = by_table(1, [1])
-            client.before_score(hooks_pb2.BeforeScoreRequest(**fields), metadata=sampled)
+            for hook, nodes in (
+                (info_pb2.VERB_BEFORE_FILTER, None),
+                (info_pb2.VERB_BEFORE_FILTER_NODES, asked.nodes),
+                (info_pb2.VERB_BEFORE_SCORE, by_table("t1", [1])),
+            ):
+                request = hooks_pb2.ChangeRequest(call=asked.call, pod=asked.pod, nodes=nodes, hook=hook)
+                client.change(request, metadata=sampled)
     spans = collector.spans()
-    service = "extender.policy.v1beta1.HookService"
-    names = [f"{service}/{method}" for method in ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")]
-    assert [span.name for span in spans] == names
+    name = "extender.policy.v1beta1.HookService/Change"
     noted: list[dict[str, Any]] = [
-        {"extender.nodes.evaluated": 1},
-        {"extender.nodes.evaluated": 2},
-        {"extender.miss": "MISS_TABLE_UNKNOWN"},
+        {"extender.hook": "beforeFilter", "extender.nodes.evaluated": 1},
+        {"extender.hook": "beforeFilterNodes", "extender.nodes.evaluated": 2},
+        {"extender.hook": "beforeScore", "extender.miss": "MISS_TABLE_UNKNOWN"},
     ]
-    for span, name, more in zip(spans, names, noted, strict=True):
+    for span, more in zip(spans, noted, strict=True):
+        assert span.name == name
         assert attributes(span) == {
             "rpc.system.name": "grpc",
             "rpc.method": name,
@@ -236,6 +237,7 @@ def test_hooks_have_spans(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
             "extender.policy.revision": "2",
             "extender.backend.name": "b",
             "extender.call.id": "c1",
+            "extender.cluster.name": "blue",
             **more,
         }
 

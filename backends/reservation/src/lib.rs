@@ -227,11 +227,11 @@ impl Reservations {
     /// Rejects nodes without a reservation that the pod requires.
     fn required_on(&self, known: &Known, pod: &Asking<'_>, node: &str) -> Verdict {
         if let Some(wrong) = pod.wrong_affinity() {
-            return Verdict::reject(wrong.to_owned());
+            return Verdict::reject(wrong.to_owned()).unresolvable();
         }
         match room::chosen(known.on(node), pod, (self.clock)()) {
             Some(_) => Verdict::Accept,
-            None => Verdict::reject("no reservation that the pod requires has room for it"),
+            None => Verdict::reject("no reservation that the pod requires has room for it").unresolvable(),
         }
     }
 
@@ -281,11 +281,13 @@ impl Policy for Reservations {
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let (now, known, asking) = ((self.clock)(), self.store.read(), asking(pod));
         let wanted = pod.raw_json().map_or_else(|| Ok(Vec::new()), ports::of_pod);
-        let Ok(wanted) = wanted else { return nodes.iter().map(|_| Verdict::reject(UNREADABLE)).collect() };
+        let Ok(wanted) = wanted else {
+            return nodes.iter().map(|_| Verdict::reject(UNREADABLE).unresolvable()).collect();
+        };
         let requiring = asking.as_ref().filter(|asking| asking.needs_reservation());
         let verdict = |node: Node<'_>| {
             if keeps_port(known.on(node.name()), asking.as_ref(), &wanted, now) {
-                return Verdict::reject(PORT_KEPT);
+                return Verdict::reject(PORT_KEPT).unresolvable();
             }
             requiring.map_or(Verdict::Accept, |asking| self.required_on(&known, asking, node.name()))
         };

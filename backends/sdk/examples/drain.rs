@@ -21,7 +21,7 @@ impl Policy for Drain {
 
     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
         match node.label(&self.label) {
-            Some(_) => Verdict::reject("node is being drained"),
+            Some(_) => Verdict::reject("node is being drained").unresolvable(),
             None => Verdict::Accept,
         }
     }

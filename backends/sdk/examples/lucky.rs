@@ -44,7 +44,7 @@ impl Policy for Lucky {
 
     fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
         match self.random(2) {
-            0 => Verdict::reject("the pod is not lucky here"),
+            0 => Verdict::reject("the pod is not lucky here").unresolvable(),
             _ => Verdict::Accept,
         }
     }

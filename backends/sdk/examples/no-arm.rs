@@ -23,7 +23,7 @@ impl Policy for NoArm {
 
     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
         match node.label(ARCH) {
-            Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
+            Some("arm64") => Verdict::reject("arm64 nodes are not in use yet").unresolvable(),
             _ => Verdict::Accept,
         }
     }

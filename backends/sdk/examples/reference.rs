@@ -72,17 +72,17 @@ impl Policy for Reference {
 
     fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
         if node.get(&self.zone) == Some(&self.settings.zone) {
-            return Verdict::reject("zone is closed").by_rule("zone");
+            return Verdict::reject("zone is closed").by_rule("zone").unresolvable();
         }
         if node.taints().iter().any(|taint| keeps_away(taint, pod.tolerations())) {
-            return Verdict::reject("taint is not tolerated").by_rule("taints");
+            return Verdict::reject("taint is not tolerated").by_rule("taints").unresolvable();
         }
         if pod.requests().milli_cpu > allocatable(node) {
-            return Verdict::reject("not enough CPU").by_rule("cpu").preemption_may_help();
+            return Verdict::reject("not enough CPU").by_rule("cpu");
         }
         let alike = node.pods_like(&self.owner, pod);
         if alike.is_some_and(|pods| pods.at_most() >= self.settings.most) {
-            return Verdict::reject("too many pods of one owner").by_rule("owner");
+            return Verdict::reject("too many pods of one owner").by_rule("owner").unresolvable();
         }
         Verdict::Accept
     }

@@ -16,12 +16,12 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, result::Outcome};
 use futures_util::FutureExt as _;
 
 pub(crate) use self::{
     bind::bind,
-    hooks::{before_filter, before_filter_nodes, before_score},
+    hooks::{change, hook},
     introspect::introspect,
 };
 use self::{
@@ -30,11 +30,11 @@ use self::{
 };
 use crate::{
     Backend, Candidate, Verdict,
-    backend::{Prepared, method},
+    backend::{NamedArgs, Prepared, method},
     error::CallError,
     info::declaration::Terms,
     reads::access::Access,
-    request::{FilterRequest, NodesRequest, PreemptRequest},
+    request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     trace,
 };
@@ -79,15 +79,22 @@ pub(crate) fn info(
     backend: &Backend,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
-    let response =
-        guarded("GetInfo", || Ok(backend.policy_for(&request.args)?.declaration.response.clone()))?;
+    let response = guarded("GetInfo", || {
+        Ok(backend.policy_for(NamedArgs::whole(&request.args)?)?.declaration.response.clone())
+    })?;
     let controllers = backend.beside().map(|beside| beside.report.message());
     Ok(api::GetInfoResponse { controllers, ..response })
 }
 
 /// Refuses a verb that the policy that these args choose does not declare.
-pub(crate) fn served(backend: &Backend, args: &[u8], verb: api::Verb) -> Result<(), CallError> {
-    guarded(method(verb), || backend.policy_for(args)?.called(verb).map(drop))
+pub(crate) fn served(
+    backend: &Backend,
+    args: Result<NamedArgs<'_>, CallError>,
+    verb: Result<api::Verb, CallError>,
+) -> Result<(), CallError> {
+    guarded(verb.as_ref().map_or("Change", |verb| method(*verb)), || {
+        backend.policy_for(args?)?.called(verb?).map(drop)
+    })
 }
 
 /// A response about nodes.
@@ -104,7 +111,7 @@ macro_rules! about_nodes {
         }
     )*};
 }
-about_nodes!(FilterResponse, ScoreResponse, PreemptResponse, BeforeFilterNodesResponse, BeforeScoreResponse);
+about_nodes!(FilterResponse, ScoreResponse, PreemptResponse, ChangeResponse);
 
 /// A call of a verb about nodes.
 struct NodesCall<'a> {
@@ -130,7 +137,7 @@ impl NodesCall<'_> {
                 let response = answer(&prepared, terms, &question).await?;
                 response.with(done(&prepared, question.count))
             }
-            Reading::Miss(miss) => R::default().with(missed(&prepared, miss)),
+            Reading::Miss(miss) => R::default().with(missed(miss)),
         })
     }
 }
@@ -161,7 +168,7 @@ pub(crate) async fn filter(
 pub(crate) async fn score(
     backend: &Backend,
     tables: &Tables,
-    request: &NodesRequest,
+    request: &ScoreRequest,
     patience: Patience,
 ) -> Result<api::ScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
@@ -270,19 +277,21 @@ fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) ->
 fn done(prepared: &Prepared, evaluated: u32) -> api::Result {
     let revision = prepared.declaration.response.revision.clone();
     trace::attribute("extender.nodes.evaluated", evaluated);
-    api::Result { evaluated, revision, ..api::Result::default() }
+    api::Result { outcome: Some(Outcome::Evaluated(evaluated)), revision }
 }
 
-fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {
-    let revision = prepared.declaration.response.revision.clone();
+fn missed(miss: api::Miss) -> api::Result {
     trace::attribute("extender.miss", miss.as_str_name());
-    api::Result { evaluated: 0, miss: miss.into(), revision }
+    api::Result { outcome: Some(Outcome::Miss(miss.into())), revision: String::new() }
 }
 
 /// The policy for a call, which its trace names.
 fn policy_for(backend: &Backend, call: &api::Call, verb: api::Verb) -> Result<Arc<Prepared>, CallError> {
     trace::attribute("extender.call.id", &*call.id);
     trace::attribute("extender.backend.name", &*call.backend);
+    if !call.cluster.is_empty() {
+        trace::attribute("extender.cluster.name", &*call.cluster);
+    }
     let prepared = backend.policy_reading(call, verb)?;
     let info = &prepared.declaration.response;
     trace::attribute("extender.policy.name", &*info.name);

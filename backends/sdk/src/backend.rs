@@ -2,6 +2,7 @@
 //! the operator's args.
 
 mod exposure;
+mod named;
 mod recent;
 mod versions;
 
@@ -13,7 +14,7 @@ use std::{
 
 use extender_policy_api::v1beta1 as api;
 
-pub(crate) use self::exposure::Exposed;
+pub(crate) use self::{exposure::Exposed, named::NamedArgs};
 use self::{recent::Recent, versions::Versions};
 use crate::{
     Args, ArgsError, ControllersFailed, DeclarationError, Info, Policy, RunControllers,
@@ -27,6 +28,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Backend {
     source: Arc<Source>,
+    recent: Arc<Mutex<Recent>>,
     beside: Option<Result<Beside, ControllersFailed>>,
     /// What its callers can do, if that needs client certificates.
     power: Option<&'static str>,
@@ -38,10 +40,7 @@ enum Source {
     Fixed(Result<Arc<Versions>, DeclarationError>),
     /// Of [`Backend::with_args`].
     WithArgs(Arc<Versions>),
-    Configured {
-        build: Box<Build>,
-        recent: Mutex<Recent>,
-    },
+    Configured(Box<Build>),
 }
 
 type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
@@ -90,7 +89,7 @@ impl<P: Policy> From<P> for Backend {
 
 impl From<Source> for Backend {
     fn from(source: Source) -> Self {
-        Self { source: Arc::new(source), beside: None, power: None, exposed: None }
+        Self { source: Arc::new(source), recent: Arc::default(), beside: None, power: None, exposed: None }
     }
 }
 
@@ -117,7 +116,7 @@ impl Backend {
         F: Fn(&Args) -> Result<P, ArgsError> + Send + Sync + 'static,
     {
         let build = move |args: &Args| build(args).map(|policy| Box::new(policy) as Box<dyn Policy>);
-        Source::Configured { build: Box::new(build), recent: Mutex::default() }.into()
+        Source::Configured(Box::new(build)).into()
     }
 
     /// A policy that takes no args and is replaced while running, such as one made from a rule file.
@@ -154,7 +153,7 @@ impl Backend {
 
     /// The policy that this backend has for these args, for any args.
     pub(crate) fn with_args(&self, args: &[u8]) -> Result<Self, CallError> {
-        let source = Arc::new(Source::WithArgs(self.versions(args)?));
+        let source = Arc::new(Source::WithArgs(self.versions(NamedArgs::whole(args)?)?));
         Ok(Self { source, ..self.clone() })
     }
 
@@ -162,7 +161,7 @@ impl Backend {
     pub(crate) fn check(&self) -> Result<(), DeclarationError> {
         match &*self.source {
             Source::Fixed(versions) => versions.as_ref().map(drop).map_err(Clone::clone),
-            Source::WithArgs(_) | Source::Configured { .. } => Ok(()),
+            Source::WithArgs(_) | Source::Configured(_) => Ok(()),
         }
     }
 
@@ -179,24 +178,31 @@ impl Backend {
         match &*self.source {
             Source::Fixed(versions) => versions.as_deref().ok(),
             Source::WithArgs(versions) => Some(versions),
-            Source::Configured { .. } => None,
+            Source::Configured(_) => None,
         }
     }
 
-    /// The policy for a call with these args.
-    pub(crate) fn policy_for(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+    /// The policy for these args.
+    pub(crate) fn policy_for(&self, args: NamedArgs<'_>) -> Result<Arc<Prepared>, CallError> {
         self.permitted(self.versions(args)?.latest()?)
     }
 
-    fn versions(&self, args: &[u8]) -> Result<Arc<Versions>, CallError> {
+    fn versions(&self, args: NamedArgs<'_>) -> Result<Arc<Versions>, CallError> {
         match &*self.source {
-            Source::Fixed(versions) => {
-                Args::new(args)?.refuse_any()?;
-                Ok(versions.clone()?)
-            }
-            Source::WithArgs(versions) => Ok(Arc::clone(versions)),
-            Source::Configured { build, recent } => configured(build, recent, args),
+            Source::WithArgs(versions) => return Ok(Arc::clone(versions)),
+            // Most policies: nothing is looked up.
+            Source::Fixed(versions) if args.are_none() => return Ok(versions.clone()?),
+            Source::Fixed(_) | Source::Configured(_) => {}
         }
+        // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
+        let lock = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().find(&args.digest) {
+            return Ok(known);
+        }
+        let json = args.json.ok_or(CallError::ArgsUnknown)?;
+        let versions = self.source.build(json)?;
+        lock().remember(args.digest, json.len(), Arc::clone(&versions));
+        Ok(versions)
     }
 
     /// The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were
@@ -206,27 +212,30 @@ impl Backend {
         call: &api::Call,
         verb: api::Verb,
     ) -> Result<Arc<Prepared>, CallError> {
-        let versions = self.versions(&call.args)?;
+        let versions = self.versions(NamedArgs::of(call)?)?;
         let latest = self.permitted(versions.latest()?)?;
-        let id = |prepared: &Prepared| prepared.declaration.verb(verb).map(Terms::reads_id);
-        let declared = match id(&latest) {
-            Some(declared) if declared != call.reads => declared,
-            _ => return Ok(latest),
-        };
-        let earlier = versions.find(|version| id(version) == Some(call.reads));
-        earlier.ok_or(CallError::Reads { sent: call.reads, declared })
+        let fits = |terms: &Terms| terms.reads_digest() == call.reads;
+        if latest.declaration.verb(verb).is_none_or(fits) {
+            return Ok(latest);
+        }
+        let earlier = versions.find(|version| version.declaration.verb(verb).is_some_and(fits));
+        earlier.ok_or(CallError::OtherReads)
     }
 }
 
-fn configured(build: &Build, recent: &Mutex<Recent>, args: &[u8]) -> Result<Arc<Versions>, CallError> {
-    // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
-    let lock = || recent.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = lock().find(args) {
-        return Ok(known);
+impl Source {
+    /// The policy for args that are not known.
+    fn build(&self, json: &[u8]) -> Result<Arc<Versions>, CallError> {
+        let args = Args::new(json)?;
+        match self {
+            Self::WithArgs(versions) => Ok(Arc::clone(versions)),
+            Self::Fixed(versions) => {
+                args.refuse_any()?;
+                Ok(versions.clone()?)
+            }
+            Self::Configured(build) => Ok(Arc::new(Versions::new(build(&args)?, identity)?)),
+        }
     }
-    let versions = Arc::new(Versions::new(build(&Args::new(args)?)?, identity)?);
-    lock().remember(args, Arc::clone(&versions));
-    Ok(versions)
 }
 
 impl fmt::Debug for Backend {

@@ -16,7 +16,7 @@ use tonic_prost::ProstEncoder;
 use crate::{
     MAX_MESSAGE_BYTES,
     error::CallError,
-    request::{FilterRequest, NodesRequest, PreemptRequest, SyncNodesRequest},
+    request::{ChangeRequest, FilterRequest, PreemptRequest, ScoreRequest, SyncNodesRequest},
     size::{self, Shape},
 };
 
@@ -48,11 +48,11 @@ impl Incoming for FilterRequest {
     const SHAPE: Shape = size::QUESTION;
 }
 
-impl Incoming for api::BeforeFilterRequest {
-    const SHAPE: Shape = size::BEFORE_FILTER;
+impl Incoming for ChangeRequest {
+    const SHAPE: Shape = size::QUESTION;
 }
 
-impl Incoming for NodesRequest {
+impl Incoming for ScoreRequest {
     const SHAPE: Shape = size::QUESTION;
 }
 

@@ -46,10 +46,8 @@ pub(crate) enum CallError {
     TopologyCounts(TopologyMismatch),
     #[error("candidates[{candidate}].victims[{victim}].pod.facts.{source}")]
     VictimValues { candidate: usize, victim: usize, source: Mismatch },
-    #[error(
-        "call.reads is {sent}, and this policy now declares reads with the id {declared}; repeat the handshake"
-    )]
-    Reads { sent: u32, declared: u32 },
+    #[error("call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake")]
+    OtherReads,
     #[error("nodes.{form}.rows[{position}] is not a NodeRow: {source}")]
     Broken { form: &'static str, position: usize, source: Unreadable },
     #[error("nodes.table is a table of View::{holds:?}, and this policy declares View::{wanted:?}")]
@@ -60,6 +58,14 @@ pub(crate) enum CallError {
     NoVictims(usize),
     #[error(transparent)]
     Args(#[from] ArgsError),
+    #[error("the args of this call are not known here; send them")]
+    ArgsUnknown,
+    #[error("call.args_sha256 {0}")]
+    ArgsSha256(&'static str),
+    #[error("hook is {0}; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE")]
+    NoHook(i32),
+    #[error("nodes is set; VERB_BEFORE_FILTER is about the pod alone")]
+    NodesOfPodHook,
     #[error("this policy has side effects and only answers PURPOSE_DECIDE")]
     OnlyDecides,
     #[error("this policy does not serve {0}; its GetInfo does not list it")]
@@ -140,10 +146,15 @@ impl CallError {
             | Self::View { .. }
             | Self::Candidates { .. }
             | Self::NoVictims(_)
+            | Self::ArgsSha256(_)
+            | Self::NoHook(_)
+            | Self::NodesOfPodHook
             | Self::NoParameter { .. }
             | Self::NotShown(IntrospectError::InvalidParameter(_))
             | Self::Args(_) => Code::InvalidArgument,
-            Self::OnlyDecides | Self::Reads { .. } | Self::Exposed(_) => Code::FailedPrecondition,
+            Self::OnlyDecides | Self::OtherReads | Self::ArgsUnknown | Self::Exposed(_) => {
+                Code::FailedPrecondition
+            }
             Self::NoPath(_) | Self::NotShown(IntrospectError::NotFound(_)) => Code::NotFound,
             Self::NotServed(_) | Self::NotShown(IntrospectError::NotImplemented) => Code::Unimplemented,
             Self::NotReady(_)
@@ -174,8 +185,9 @@ pub(crate) fn with_reason(mut status: Status, reason: ErrorReason) -> Status {
 fn reason(error: &CallError) -> Option<ErrorReason> {
     Some(match error.code() {
         _ if matches!(error, CallError::Refused(Refused::TooLarge { .. })) => ErrorReason::TooLarge,
+        _ if matches!(error, CallError::ArgsUnknown) => ErrorReason::ArgsUnknown,
         _ if matches!(error, CallError::Args(_)) => ErrorReason::InvalidArgs,
-        _ if matches!(error, CallError::Reads { .. }) => ErrorReason::OtherReads,
+        _ if matches!(error, CallError::OtherReads) => ErrorReason::OtherReads,
         _ if matches!(error, CallError::OnlyDecides) => ErrorReason::Purpose,
         Code::InvalidArgument => ErrorReason::InvalidRequest,
         Code::Unavailable => ErrorReason::NotReady,
@@ -240,7 +252,9 @@ mod tests {
         for (error, code, reason) in [
             (CallError::Args(ArgsError::new("none")), Code::InvalidArgument, Some("INVALID_ARGS")),
             (CallError::Missing("pod"), Code::InvalidArgument, Some("INVALID_REQUEST")),
-            (CallError::Reads { sent: 1, declared: 2 }, Code::FailedPrecondition, Some("OTHER_READS")),
+            (CallError::ArgsSha256("is wrong"), Code::InvalidArgument, Some("INVALID_REQUEST")),
+            (CallError::ArgsUnknown, Code::FailedPrecondition, Some("ARGS_UNKNOWN")),
+            (CallError::OtherReads, Code::FailedPrecondition, Some("OTHER_READS")),
             (CallError::OnlyDecides, Code::FailedPrecondition, Some("PURPOSE")),
             (CallError::NotReady("old".into()), Code::Unavailable, Some("NOT_READY")),
             (CallError::CannotAnswer(CannotAnswer("no".into())), Code::Aborted, Some("CANNOT_ANSWER")),

@@ -22,7 +22,7 @@
 //!
 //!     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
 //!         match node.label(ARCH) {
-//!             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
+//!             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet").unresolvable(),
 //!             _ => Verdict::Accept,
 //!         }
 //!     }
@@ -96,10 +96,10 @@ pub use extender_policy_types::{
     Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, CannotAnswer, Change, DeclarationError,
     Domains, Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart,
     NodePrefix, Nodes, Normalization, NotReady, Pod, PodChange, PodCount, PodKey, PodPart, PodPrefix, PodsBy,
-    PodsKey, PodsLike, Policy, Preemption, Reads, Reason, Refusal, Scale, TopologyKey, Unanswered, Verb,
+    PodsKey, PodsLike, Policy, Reads, Reason, Refusal, RejectionKind, Scale, TopologyKey, Unanswered, Verb,
     Verdict, Victim, View,
 };
 use extender_policy_types::{
-    info, node, pod, reads, request,
+    digest, info, node, pod, reads, request,
     size::{self, MAX_MESSAGE_BYTES},
 };

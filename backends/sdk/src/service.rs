@@ -20,10 +20,11 @@ use tonic::{
 use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, Patience, at_once, unpanicking},
+    backend::{self, NamedArgs},
     codec::{Admission, AdmitAll, Incoming, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
-    request::{self, FilterRequest, NodesRequest, PreemptRequest},
+    request::{self, ChangeRequest, FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     telemetry::Tracer,
 };
@@ -77,11 +78,7 @@ impl Service {
             "PolicyService/Score" => self.declared::<Score>(http, api::Verb::Score),
             "PolicyService/Preempt" => self.declared::<Preempt>(http, api::Verb::Preempt),
             "PolicyService/Bind" => self.declared::<Bind>(http, api::Verb::Bind),
-            "HookService/BeforeFilter" => self.declared::<BeforeFilter>(http, api::Verb::BeforeFilter),
-            "HookService/BeforeFilterNodes" => {
-                self.declared::<BeforeFilterNodes>(http, api::Verb::BeforeFilterNodes)
-            }
-            "HookService/BeforeScore" => self.declared::<BeforeScore>(http, api::Verb::BeforeScore),
+            "HookService/Change" => self.unary::<Change>(http, ServedHook { backend: self.backend.clone() }),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
@@ -152,15 +149,35 @@ struct Served {
 
 impl Admission for Served {
     fn admit(&self, message: &[u8]) -> Result<(), CallError> {
-        answer::served(&self.backend, request::args(message), self.verb)
+        let (args, args_sha256) = request::args(message);
+        answer::served(&self.backend, NamedArgs::sent(args, args_sha256), Ok(self.verb))
+    }
+}
+
+/// The hook that a request names, and whether a policy declares it.
+#[derive(Clone)]
+struct ServedHook {
+    backend: Backend,
+}
+
+impl Admission for ServedHook {
+    fn admit(&self, message: &[u8]) -> Result<(), CallError> {
+        let (args, args_sha256) = request::args(message);
+        answer::served(
+            &self.backend,
+            NamedArgs::sent(args, args_sha256),
+            answer::hook(request::hook(message)),
+        )
     }
 }
 
 /// A verb of [`answer`].
 trait ServedVerb: Send + Sync + 'static {
-    const METHOD: &'static str;
     type Request: Incoming + Sync;
     type Answer: Message + 'static;
+
+    /// As failures name it.
+    fn method(request: &Self::Request) -> &'static str;
 
     fn answer(
         backend: &Backend,
@@ -176,9 +193,12 @@ macro_rules! verb {
         struct $verb;
 
         impl ServedVerb for $verb {
-            const METHOD: &'static str = stringify!($verb);
             type Request = $request;
             type Answer = $answer;
+
+            fn method(_: &Self::Request) -> &'static str {
+                stringify!($verb)
+            }
 
             async fn answer(
                 $backend: &Backend,
@@ -198,7 +218,7 @@ verb!(GetInfo: api::GetInfoRequest => api::GetInfoResponse, |backend, _, request
 verb!(Filter: FilterRequest => api::FilterResponse, |backend, tables, request, patience| {
     answer::filter(backend, tables, request, patience).await
 });
-verb!(Score: NodesRequest => api::ScoreResponse, |backend, tables, request, patience| {
+verb!(Score: ScoreRequest => api::ScoreResponse, |backend, tables, request, patience| {
     answer::score(backend, tables, request, patience).await
 });
 verb!(Preempt: PreemptRequest => api::PreemptResponse, |backend, tables, request, patience| {
@@ -210,15 +230,27 @@ verb!(Bind: api::BindRequest => api::BindResponse, |backend, _, request, patienc
     }
     answer::bind(backend, request).await
 });
-verb!(BeforeFilter: api::BeforeFilterRequest => api::BeforeFilterResponse, |backend, _, request, patience| {
-    answer::before_filter(backend, request, patience).await
-});
-verb!(BeforeFilterNodes: NodesRequest => api::BeforeFilterNodesResponse, |backend, tables, request, patience| {
-    answer::before_filter_nodes(backend, tables, request, patience).await
-});
-verb!(BeforeScore: NodesRequest => api::BeforeScoreResponse, |backend, tables, request, patience| {
-    answer::before_score(backend, tables, request, patience).await
-});
+
+/// A hook, which the request names.
+struct Change;
+
+impl ServedVerb for Change {
+    type Request = ChangeRequest;
+    type Answer = api::ChangeResponse;
+
+    fn method(request: &Self::Request) -> &'static str {
+        backend::method(request.hook())
+    }
+
+    async fn answer(
+        backend: &Backend,
+        tables: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        answer::change(backend, tables, request, patience).await
+    }
+}
 
 /// Answers one request of a verb.
 struct Answers<'a, V> {
@@ -235,14 +267,17 @@ impl<V: ServedVerb> UnaryService<V::Request> for Answers<'_, V> {
     fn call(&mut self, request: Request<V::Request>) -> Self::Future {
         self.arrival.complete();
         let Self { backend, tables, .. } = self;
-        let answered = at_once(V::METHOD, V::answer(backend, tables, request.get_ref(), Patience::None));
+        let answered = at_once(
+            V::method(request.get_ref()),
+            V::answer(backend, tables, request.get_ref(), Patience::None),
+        );
         if let Some(answered) = answered {
             return Either::Left(ready(response(answered)));
         }
         let (backend, tables) = (backend.clone(), tables.clone());
         Either::Right(Box::pin(async move {
             let answer = V::answer(&backend, &tables, request.get_ref(), Patience::Endless);
-            response(unpanicking(V::METHOD, answer).await)
+            response(unpanicking(V::method(request.get_ref()), answer).await)
         }))
     }
 }
@@ -273,7 +308,8 @@ mod tests {
             if args.is_empty() { Ok(Filters) } else { Err(crate::ArgsError::new("args are not expected")) }
         });
         let admitted = |backend: &Backend, args: &'static [u8]| {
-            let call = api::Call { args: args.into(), ..api::Call::default() };
+            let args_sha256 = crate::digest::sha256(args).to_vec().into();
+            let call = api::Call { args: args.into(), args_sha256, ..api::Call::default() };
             let request = api::PreemptRequest { call: Some(call), ..api::PreemptRequest::default() };
             // The field after the call is not a message.
             let message = [&*request.encode_to_vec(), &[0x22, 5, 1]].concat();

@@ -44,7 +44,7 @@ pub(crate) struct Tables {
 }
 
 struct Shared {
-    by_name: RwLock<HashMap<u64, Arc<Table>, RandomState>>,
+    by_name: RwLock<HashMap<Arc<str>, Arc<Table>, RandomState>>,
     budget: Arc<Budget>,
     max_tables: usize,
     stopped: watch::Sender<bool>,
@@ -63,9 +63,9 @@ impl Tables {
     }
 
     /// The table of this name, if its stream is open.
-    pub(crate) fn find(&self, name: u64) -> Option<Arc<Table>> {
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Table>> {
         let by_name = self.shared.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        by_name.get(&name).map(Arc::clone)
+        by_name.get(name).map(Arc::clone)
     }
 
     /// Ends all streams, because open ones would delay draining. The tables stay for the calls that still arrive.
@@ -80,16 +80,16 @@ impl Tables {
     }
 
     /// A new table without rows, for a stream.
-    fn open(&self, name: u64, holds: RowTerms) -> Result<Open, Mistake> {
+    fn open(&self, name: &str, holds: RowTerms) -> Result<Open, Mistake> {
         let mut by_name = self.shared.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        if by_name.contains_key(&name) {
-            return Err(Mistake::Taken(name));
+        if by_name.contains_key(name) {
+            return Err(Mistake::Taken(name.to_owned()));
         }
         if by_name.len() >= self.shared.max_tables {
             return Err(Mistake::TooManyTables(self.shared.max_tables));
         }
-        let table = Arc::new(Table::new(holds));
-        by_name.insert(name, Arc::clone(&table));
+        let (name, table) = (Arc::from(name), Arc::new(Table::new(holds)));
+        by_name.insert(Arc::clone(&name), Arc::clone(&table));
         Ok(Open { tables: self.clone(), name, table })
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Debug for Tables {
 /// A table that calls find as long as this lives.
 struct Open {
     tables: Tables,
-    name: u64,
+    name: Arc<str>,
     table: Arc<Table>,
 }
 

@@ -15,8 +15,9 @@ pub(crate) use self::otlp::Tracer;
 /// Where the spans of traced calls go: to an OpenTelemetry collector, by the standard `OTEL_*` variables.
 ///
 /// Each call says whether it is traced. If it is, and the variables name a collector, a span
-/// `extender.policy.v1beta1.PolicyService/Filter` (or another verb or hook) of the policy's work is sent, as a part of
-/// the gateway's trace. service.name is the policy's name, unless `OTEL_SERVICE_NAME` is set. Otherwise
+/// `extender.policy.v1beta1.PolicyService/Filter` (or another verb) of the policy's work is sent, as a part of
+/// the gateway's trace; that of a hook is `extender.policy.v1beta1.HookService/Change`, and its attribute `extender.hook` says
+/// which. service.name is the policy's name, unless `OTEL_SERVICE_NAME` is set. Otherwise
 /// only one header is read. If the collector is unavailable, spans are lost, and calls are not affected.
 ///
 /// | variable | what |

@@ -8,7 +8,7 @@
 //! #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
 //! #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
 //! #         match node.label("kubernetes.io/arch") {
-//! #             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
+//! #             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet").unresolvable(),
 //! #             _ => Verdict::Accept,
 //! #         }
 //! #     }
@@ -30,7 +30,7 @@ mod mistakes;
 
 use extender_policy_api::v1beta1 as api;
 pub use extender_policy_api::v1beta1::{NodeFacts, PodFacts};
-use prost::Message;
+use prost::{Message, bytes::Bytes};
 
 pub use self::hooks::{
     before_filter, before_filter_later, before_filter_nodes, before_filter_nodes_later, before_score,
@@ -39,10 +39,11 @@ pub use self::hooks::{
 use crate::{
     Backend, Bind, Policy,
     answer::{self, Patience, at_once, unpanicking},
+    backend::NamedArgs,
     error::CallError,
     info::declaration::Terms,
     reads::{cluster::ClusterNode, layout::SentFields, running::Running},
-    request::{FilterRequest, Form, NodeList, NodeRows, NodesRequest, PreemptRequest},
+    request::{FilterRequest, Form, NodeList, NodeRows, PreemptRequest, ScoreRequest},
     table::Tables,
 };
 
@@ -337,7 +338,7 @@ pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswe
 /// # impl Policy for DrainZone {
 /// #     fn info(&self) -> Info { Info::new("drain", "1").filters(Verb::per_node().pure()) }
 /// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
-/// #         if node.label("zone") == Some(&self.zone) { Verdict::reject("zone is being drained") } else { Verdict::Accept }
+/// #         if node.label("zone") == Some(&self.zone) { Verdict::reject("zone is being drained").unresolvable() } else { Verdict::Accept }
 /// #     }
 /// # }
 /// let drain = Backend::configured(Args::parse::<DrainZone>);
@@ -369,7 +370,7 @@ pub fn with_args(backend: impl Into<Backend>, args: &str) -> Result<Backend, NoA
 /// #         Info::new("racks", "1").filters(Verb::per_node().pure().reads(&reads))
 /// #     }
 /// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
-/// #         node.label("rack").map_or(Verdict::Accept, |_| Verdict::reject("node is in a rack"))
+/// #         node.label("rack").map_or(Verdict::Accept, |_| Verdict::reject("node is in a rack").unresolvable())
 /// #     }
 /// # }
 /// let (pod, nodes) = (TestPod::new("shop"), [TestNode::new("a").label("rack", "r1").label("zone", "z1")]);
@@ -503,7 +504,7 @@ async fn scored(
     let verb = api::Verb::Score;
     let scores = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
-        let request = NodesRequest { call, pod, nodes: asked };
+        let request = ScoreRequest { call, pod, nodes: asked };
         let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
         Ok(scores.unwrap_or_default().values)
     });
@@ -598,7 +599,9 @@ impl SentCall {
     fn new(backend: &Backend, verb: api::Verb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
         // A verb that is not declared is not answered, whatever it is sent.
         let terms = terms(backend, verb)?;
-        let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
+        let purpose = api::Purpose::Decide.into();
+        let reads =
+            terms.as_ref().map(|terms| Bytes::copy_from_slice(terms.reads_digest())).unwrap_or_default();
         let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
         let mut sent = fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes));
         if terms.as_ref().is_some_and(Terms::is_pure) {
@@ -617,5 +620,5 @@ impl SentCall {
 }
 
 fn terms(backend: &Backend, verb: api::Verb) -> Result<Option<Terms>, CallError> {
-    Ok(backend.policy_for(&[])?.declaration.verb(verb).cloned())
+    Ok(backend.policy_for(NamedArgs::whole(&[])?)?.declaration.verb(verb).cloned())
 }

@@ -20,7 +20,7 @@ func closedZones(args args) (policy.Policy, error) {
 	zone := reads.NodeLabel(args.Label)
 	filter := func(_ policy.Pod, node policy.Node) policy.Verdict {
 		if value, has := node.Get(zone); has && slices.Contains(args.Closed, value) {
-			return policy.Reject("zone is closed")
+			return policy.Reject("zone is closed").Unresolvable()
 		}
 		return policy.Accept()
 	}

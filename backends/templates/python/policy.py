@@ -33,7 +33,7 @@ class ClosedZones(Policy):
     def filter(self, pod: Pod, node: Node) -> Verdict:
         """May the pod run on this node?"""
         if node.get(self._zone) in self._closed:
-            return Verdict.reject("zone is closed")
+            return Verdict.reject("zone is closed", unresolvable=True)
         return Verdict.accept()
 
 

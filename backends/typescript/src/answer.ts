@@ -3,7 +3,7 @@
  * not have to.
  */
 
-import type { Backend, Prepared } from './backend.js';
+import type { Backend, Prepared, Versions } from './backend.js';
 import { bindAsk, Candidate } from './candidate.js';
 import { viewCovers, type Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
@@ -14,12 +14,13 @@ import {
   BindOutcome,
   BindRequest,
   type BindResponse,
-  type Call,
+  Call,
   type FilterResponse,
   Miss,
   type PreemptResponse,
   Purpose,
   type Rejection,
+  RejectionKind,
   type Result,
   type ScoreResponse,
 } from './gen/extender/policy/v1beta1/policy.js';
@@ -31,6 +32,7 @@ import {
   decode,
   decoding,
   readCall,
+  readHook,
   readQuestion,
   type NodesRequest,
   type Question,
@@ -111,7 +113,7 @@ export async function answerBind(
   message: Buffer,
   { signal, note }: { readonly signal: AbortSignal; readonly note: Note },
 ): Promise<BindResponse> {
-  admit(backend, message, 'Bind');
+  const versions = admit(backend, message, 'Bind');
   const request = decoding(() => {
     checkSize(message, BIND);
     return decode(BindRequest, message);
@@ -120,10 +122,10 @@ export async function answerBind(
   if (call === undefined) {
     throw CallError.missing('call');
   }
-  const prepared = policyFor(backend, call, 'Bind', note);
+  const prepared = policyFor(backend, versions, { call, verb: 'Bind', note });
   const terms = termsOf(prepared, 'Bind');
   checkPurpose(call, true);
-  const pod = request.pod && checkedPod(request.pod, terms, call.snapshot);
+  const pod = request.pod && checkedPod(request.pod, terms, call);
   for (const field of ['namespace', 'name', 'uid', 'node'] as const) {
     if (request[field] === '') {
       throw CallError.missing(field);
@@ -179,7 +181,7 @@ export function answerQuestion<D extends object>(
   { backend, tables, message, note }: Context,
   { shape, none, check, decide }: Answering<D>,
 ): D & { result: Result } {
-  admit(backend, message, verb);
+  const versions = admit(backend, message, verb);
   const question = decoding(() => {
     checkSize(message, shape);
     return readQuestion(message, verb);
@@ -188,15 +190,14 @@ export function answerQuestion<D extends object>(
   if (call === undefined) {
     throw CallError.missing('call');
   }
-  const prepared = policyFor(backend, call, verb, note);
+  const prepared = policyFor(backend, versions, { call, verb, note });
   const terms = termsOf(prepared, verb);
   checkPurpose(call, terms.hasSideEffects);
-  const rows = verb === 'BeforeFilter' ? [] : rowsOf(question.nodes, terms, tables);
-  const pod = podOf(question.pod, terms, call.snapshot);
-  const { revision } = prepared.declaration.response;
+  const rows = verb === 'BeforeFilter' ? noRows(question.nodes) : rowsOf(question.nodes, terms, tables);
+  const pod = podOf(question.pod, terms, call);
   if (typeof rows === 'number') {
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
-    return { ...none, result: { evaluated: 0, miss: rows, revision } };
+    return { ...none, result: { outcome: { $case: 'miss', value: rows }, revision: '' } };
   }
   const access = new Access(terms.layout?.node, terms.wantsUsage);
   const nodes = rows.map((row) => new Node(row, access));
@@ -207,7 +208,8 @@ export function answerQuestion<D extends object>(
   // The pod is what is evaluated where there are no nodes.
   const evaluated = Math.max(1, nodes.length);
   note('extender.nodes.evaluated', evaluated);
-  return { ...decided, result: { evaluated, miss: Miss.UNSPECIFIED, revision } };
+  const { revision } = prepared.declaration.response;
+  return { ...decided, result: { outcome: { $case: 'evaluated', value: evaluated }, revision } };
 }
 
 const MISS_NAMES: Readonly<Record<number, string>> = {
@@ -216,10 +218,25 @@ const MISS_NAMES: Readonly<Record<number, string>> = {
   [Miss.TABLE_BEHIND]: 'MISS_TABLE_BEHIND',
 };
 
-/** A call of a verb that the policy does not declare is not decoded. */
-function admit(backend: Backend, message: Buffer, verb: VerbName): void {
+/** What answers a call. One of a verb that the policy does not declare is not decoded. */
+function admit(backend: Backend, message: Buffer, verb: VerbName): Versions {
+  const versions = versionsOf(backend, message);
+  termsOf(backend.latest(versions), verb);
+  return versions;
+}
+
+function versionsOf(backend: Backend, message: Buffer): Versions {
   const call = decoding(() => readCall(message));
-  termsOf(backend.policyFor(call?.args ?? new Uint8Array()), verb);
+  return backend.versionsOf(call ?? Call.create());
+}
+
+/** Refuses a request of HookService for none of the hooks, but first for args that are not known, as any other request. */
+export function refuseHook(backend: Backend, message: Buffer): never {
+  versionsOf(backend, message);
+  const hook = decoding(() => readHook(message));
+  throw hook === 0
+    ? CallError.missing('hook')
+    : CallError.invalid(`hook is ${String(hook)}, which is no hook; GetInfo lists those that are served`);
 }
 
 function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
@@ -231,10 +248,17 @@ function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
 }
 
 /** The policy for a call, which its trace names. */
-function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
+function policyFor(
+  backend: Backend,
+  versions: Versions,
+  { call, verb, note }: { readonly call: Call; readonly verb: VerbName; readonly note: Note },
+): Prepared {
   note('extender.call.id', call.id);
   note('extender.backend.name', call.backend);
-  const prepared = backend.policyReading(call, verb);
+  if (call.cluster !== '') {
+    note('extender.cluster.name', call.cluster);
+  }
+  const prepared = backend.policyReading(versions, call, verb);
   const { name, revision } = prepared.declaration.response;
   note('extender.policy.name', name);
   note('extender.policy.revision', revision);
@@ -252,7 +276,7 @@ function checkPurpose({ purpose }: Call, onlyDecides: boolean): void {
 }
 
 /** The pod to be placed, which every request about one has. */
-function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint): Pod {
+function podOf(message: PodMessage | undefined, terms: Terms, call: Call): Pod {
   if (message === undefined) {
     throw CallError.missing('pod');
   }
@@ -261,7 +285,7 @@ function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint):
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.topology_counts${mismatch}`);
   }
-  const pod = checkedPod(message, terms, snapshot);
+  const pod = checkedPod(message, terms, call);
   if (pod === undefined) {
     throw CallError.missing('pod.facts');
   }
@@ -269,12 +293,19 @@ function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint):
 }
 
 /** The pod as a policy may read it; undefined without facts. */
-function checkedPod(message: PodMessage, { layout }: Terms, snapshot: bigint): Pod | undefined {
+function checkedPod(message: PodMessage, { layout }: Terms, call: Call): Pod | undefined {
   const mismatch = layout && podMismatch(message, layout.pod);
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.facts.${mismatch}`);
   }
-  return Pod.of(message, new Access(layout?.pod), snapshot);
+  return Pod.of(message, new Access(layout?.pod), call);
+}
+
+function noRows(nodes: NodesRequest | undefined): readonly Row[] {
+  if (nodes !== undefined) {
+    throw CallError.invalid('nodes is set; a request with VERB_BEFORE_FILTER has none');
+  }
+  return [];
 }
 
 /**
@@ -392,16 +423,16 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
       `filter returned no Verdict for position ${String(position)}; expected Verdict.accept or Verdict.reject`,
     );
   }
-  const { reason, mayPreemptionHelp, rule } = verdict;
+  const { reason, isUnresolvable, rule } = verdict;
   if (reason === undefined) {
     return undefined;
   }
-  const key = JSON.stringify([reason, mayPreemptionHelp, rule]);
+  const key = JSON.stringify([reason, isUnresolvable, rule]);
   let group = groups.get(key);
   if (group === undefined) {
     group = {
       reason: cut(reason, MAX_REASON_BYTES),
-      preemptionMayHelp: mayPreemptionHelp,
+      kind: isUnresolvable ? RejectionKind.UNRESOLVABLE : RejectionKind.UNSCHEDULABLE,
       positions: [],
       rule: cut(rule, RULE_BYTES),
     };

@@ -7,6 +7,7 @@ import { parseJson, readArgs, refuseAny, type Schema, type StandardSchema } from
 import { Declaration } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { unwritten } from './declaration/unwritten.js';
+import { keyOf, sha256, SHA256_BYTES } from './digest.js';
 import { CallError } from './errors.js';
 import type { Call } from './gen/extender/policy/v1beta1/policy.js';
 import type { Info } from './info.js';
@@ -18,7 +19,7 @@ const MAX_EARLIER = 16;
 /** The most policies that are kept for args. With more configured policies some are rebuilt now and then. */
 const MAX_CONFIGURED = 16;
 
-/** The most bytes of args that are kept. A policy built from them can be tens of times as large. */
+/** The most bytes of args from which they were built. A policy built from them can be tens of times as large. */
 const MAX_CONFIGURED_BYTES = 2 << 20;
 
 /** A policy with its validated declaration, which belong together: a call never mixes two policies. */
@@ -61,23 +62,21 @@ export class Versions {
   }
 
   /** The latest version whose verb is declared with this. */
-  declaring(verb: VerbName, readsId: number): Prepared | undefined {
-    return this.earlier.find(({ declaration }) => declaration.of(verb)?.readsId === readsId);
+  declaring(verb: VerbName, reads: Uint8Array): Prepared | undefined {
+    return this.earlier.find(({ declaration }) => declaration.of(verb)?.reads.equals(reads) === true);
   }
 
   /** With a mistake in the new declaration the old one stays. */
   replace(policy: Policy): void {
     const latest = new Prepared(policy, this.info);
-    const { readsIds } = latest.declaration;
-    const others = [this.newest, ...this.earlier].filter(
-      ({ declaration }) => declaration.readsIds !== readsIds,
-    );
+    const { reads } = latest.declaration;
+    const others = [this.newest, ...this.earlier].filter(({ declaration }) => declaration.reads !== reads);
     this.earlier = others.slice(0, MAX_EARLIER);
     this.newest = latest;
   }
 }
 
-/** From args to the policy for them. */
+/** From args that are not known to the policy for them. */
 type Source = (args: Uint8Array) => Versions;
 
 /**
@@ -88,6 +87,7 @@ export class Backend {
     private readonly source: Source,
     /** The only policy; undefined if there is one for each args. @internal */
     readonly fixed: Versions | undefined,
+    private readonly recent = new Recent(),
     /** Why the policy must not bind; undefined if it may. */
     private readonly refusal?: string,
   ) {}
@@ -97,7 +97,7 @@ export class Backend {
    * built from args binds is known when it is called. @internal
    */
   exposed(refusal: string): Backend {
-    return new Backend(this.source, this.fixed, refusal);
+    return new Backend(this.source, this.fixed, this.recent, refusal);
   }
 
   /**
@@ -115,18 +115,7 @@ export class Backend {
    * {@link ArgsError} for what the schema cannot check.
    */
   static configured<T>(schema: Schema<T> | StandardSchema<T>, build: (args: T) => Policy): Backend {
-    const recent = new Recent();
-    const source: Source = (args) => {
-      const key = keyOf(args);
-      const known = recent.find(key);
-      if (known !== undefined) {
-        return known;
-      }
-      const versions = new Versions(build(readArgs(schema, args)));
-      recent.remember(key, versions);
-      return versions;
-    };
-    return new Backend(source, undefined);
+    return new Backend((args) => new Versions(build(readArgs(schema, args))), undefined);
   }
 
   /**
@@ -155,16 +144,46 @@ export class Backend {
 
   /** The policy that this backend has for these args, for any args. @internal */
   withArgs(args: Uint8Array): Backend {
-    const versions = this.source(args);
+    const versions = this.versionsFor(args);
     return new Backend(() => versions, versions);
   }
 
-  /** The policy for a call with these args. @internal */
+  /** The policy for these args. @internal */
   policyFor(args: Uint8Array): Prepared {
-    return this.latest(this.source(args));
+    return this.latest(this.versionsFor(args));
   }
 
-  private latest(versions: Versions): Prepared {
+  private versionsFor(args: Uint8Array): Versions {
+    const key = args.length === 0 ? NONE : keyOf(sha256(args));
+    return this.recent.find(key) ?? this.build(key, args);
+  }
+
+  /** The versions of the policy for the args that a call names, or brings. @internal */
+  versionsOf({ args, argsSha256: digest }: Pick<Call, 'args' | 'argsSha256'>): Versions {
+    if (digest.length === 0 && args.length === 0) {
+      return this.versionsFor(args);
+    }
+    checkDigest(digest, args);
+    const known = this.recent.find(keyOf(digest));
+    if (known !== undefined) {
+      return known;
+    }
+    if (args.length === 0) {
+      throw CallError.argsUnknown('the args of this call are not known here; send them');
+    }
+    return this.build(keyOf(digest), args);
+  }
+
+  /** No args and an empty object, in any spelling, are equal. */
+  private build(key: string, args: Uint8Array): Versions {
+    const versions =
+      args.length > 0 && areNone(args) ? this.versionsFor(new Uint8Array()) : this.source(args);
+    this.recent.remember(key, args.length, versions);
+    return versions;
+  }
+
+  /** The version that answers from now on. @internal */
+  latest(versions: Versions): Prepared {
     const latest = versions.latest();
     if (this.refusal !== undefined && latest.declaration.of('Bind') !== undefined) {
       throw CallError.exposed(this.refusal);
@@ -173,20 +192,19 @@ export class Backend {
   }
 
   /**
-   * The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were encoded
+   * The policy for a call: the latest one for its args or, if that one no longer declares what pod and nodes were encoded
    * with, an earlier one that does. Whether the verb is declared is left to the caller. @internal
    */
-  policyReading(call: Call, verb: VerbName): Prepared {
-    const versions = this.source(call.args);
+  policyReading(versions: Versions, { reads }: Call, verb: VerbName): Prepared {
     const latest = this.latest(versions);
-    const declared = latest.declaration.of(verb)?.readsId;
-    if (declared === undefined || declared === call.reads) {
+    const declared = latest.declaration.of(verb)?.reads;
+    if (declared === undefined || declared.equals(reads)) {
       return latest;
     }
-    const earlier = versions.declaring(verb, call.reads);
+    const earlier = versions.declaring(verb, reads);
     if (earlier === undefined) {
       throw CallError.otherReads(
-        `call.reads is ${String(call.reads)}, and this policy now declares reads with the id ${String(declared)}; repeat the handshake`,
+        'call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake',
       );
     }
     return earlier;
@@ -201,21 +219,37 @@ export class Backend {
   }
 }
 
-/** No args and an empty object are equal. */
-function keyOf(args: Uint8Array): string {
-  if (args.length > 64) {
-    return Buffer.from(args.buffer, args.byteOffset, args.byteLength).toString('latin1');
+/** The key of no args. */
+const NONE = '';
+
+/** Whether args are an empty object. */
+function areNone(args: Uint8Array): boolean {
+  return args.length <= 64 && Object.keys(parseJson(args)).length === 0;
+}
+
+function checkDigest(digest: Uint8Array, args: Uint8Array): void {
+  if (digest.length !== SHA256_BYTES) {
+    throw CallError.invalid(
+      `call.args_sha256 has ${String(digest.length)} bytes; it is the SHA-256 of the args, which has ${String(SHA256_BYTES)}`,
+    );
   }
-  return Object.keys(parseJson(args)).length === 0 ? '' : Buffer.from(args).toString('latin1');
+  if (args.length > 0 && !sha256(args).equals(digest)) {
+    throw CallError.invalid('call.args_sha256 is not the SHA-256 of call.args');
+  }
 }
 
 interface Entry {
   readonly versions: Versions;
+  /** Of the args. */
+  readonly bytes: number;
   /** Args that are used once, as by a client that is not the gateway, must not displace those of every call. */
   isUsedAgain: boolean;
 }
 
-/** The policies that were recently built from args. Bounded in number and bytes: args come from outside. */
+/**
+ * The policies that were recently built from args, by the digest of these. Bounded in number and bytes: args come from
+ * outside.
+ */
 class Recent {
   /** The least recently used one first. */
   private readonly entries = new Map<string, Entry>();
@@ -231,22 +265,25 @@ class Recent {
     return entry?.versions;
   }
 
-  remember(key: string, versions: Versions): void {
+  remember(key: string, bytes: number, versions: Versions): void {
     while (
       this.entries.size >= MAX_CONFIGURED ||
-      (this.bytes + key.length > MAX_CONFIGURED_BYTES && this.bytes > 0)
+      (this.bytes + bytes > MAX_CONFIGURED_BYTES && this.bytes > 0)
     ) {
       this.evict();
     }
-    this.entries.set(key, { versions, isUsedAgain: false });
-    this.bytes += key.length;
+    this.entries.set(key, { versions, bytes, isUsedAgain: false });
+    this.bytes += bytes;
   }
 
   /** Entries that were used only once go first. */
   private evict(): void {
-    const keys = [...this.entries];
-    const [key] = keys.find(([, entry]) => !entry.isUsedAgain) ?? keys[0] ?? [''];
-    this.entries.delete(key);
-    this.bytes -= key.length;
+    const entries = [...this.entries];
+    const oldest = entries.find(([, entry]) => !entry.isUsedAgain) ?? entries[0];
+    if (oldest !== undefined) {
+      const [key, { bytes }] = oldest;
+      this.entries.delete(key);
+      this.bytes -= bytes;
+    }
   }
 }

@@ -3,12 +3,13 @@
  * rejected by the gateway, and named by policy-conformance.
  */
 
-import { isHook, type VerbName } from './declaration/names.js';
+import { type HookName, isHook, type VerbName } from './declaration/names.js';
 import { programRevision } from './declaration/program.js';
 import { DeclarationError } from './errors.js';
 import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1beta1/info.js';
 import {
+  Effects,
   NodeView,
   Normalization as NormalizationNumber,
   Scope,
@@ -69,6 +70,13 @@ export function viewOf(number: number): View | undefined {
   return VIEWS.find((view) => VIEW_NUMBERS[view] === number);
 }
 
+const HOOKS = (Object.keys(VERB_NUMBERS) as VerbName[]).filter(isHook);
+
+/** The hook with this number in the contract. */
+export function hookOf(number: number): HookName | undefined {
+  return HOOKS.find((name) => VERB_NUMBERS[name] === number);
+}
+
 /** Whether rows of one view hold everything that the other one needs. */
 export function viewCovers(holds: View, wanted: View): boolean {
   return VIEWS.indexOf(holds) >= VIEWS.indexOf(wanted);
@@ -84,6 +92,9 @@ export function rowParts(
   }
   return { name: reads?.parts.includes(NODE_PARTS.name) ?? true, facts: !(reads?.isEmpty ?? false) };
 }
+
+/** The digest of no declaration. */
+const UNDECLARED = Buffer.alloc(0);
 
 /** What a verb's declaration means for a call. */
 export class Terms {
@@ -123,14 +134,21 @@ export class Terms {
     };
   }
 
-  /** `Call.reads` of the requests that this declaration asks for. */
-  get readsId(): number {
-    return this.layout?.message.id ?? 0;
+  /** `Call.reads` of the requests that this declaration asks for; empty if nothing is declared. */
+  get reads(): Buffer {
+    return this.layout?.digest ?? UNDECLARED;
   }
 
   /** Whether these scores may be given with the verdicts, before the other policies have filtered. */
   mayComeWith(filter: Terms): boolean {
-    return !this.isWholeSet && !this.hasSideEffects && this.readsId === filter.readsId;
+    return !this.isWholeSet && !this.hasSideEffects && this.reads.equals(filter.reads);
+  }
+
+  private get effects(): Effects {
+    if (this.hasSideEffects) {
+      return Effects.CHANGES_OUTSIDE;
+    }
+    return this.isPure ? Effects.PURE : Effects.READS_OUTSIDE;
   }
 
   /** The contract's message. */
@@ -139,8 +157,7 @@ export class Terms {
       verb,
       nodeView: VIEW_NUMBERS[this.view],
       scope: this.isWholeSet ? Scope.WHOLE_SET : Scope.NODE,
-      sideEffects: this.hasSideEffects,
-      pure: this.isPure,
+      effects: this.effects,
       usage: this.wantsUsage,
       reads: this.layout?.message,
       changes: [...this.changes].map((part) => CHANGED_PARTS[part]).toSorted((a, b) => a - b),
@@ -184,8 +201,8 @@ export class Declaration {
   }
 
   /** Equal for declarations whose requests can be answered with one another. */
-  get readsIds(): string {
-    return [...this.terms].map(([name, terms]) => `${name} ${String(terms.readsId)}`).join();
+  get reads(): string {
+    return [...this.terms].map(([name, terms]) => `${name} ${terms.reads.toString('hex')}`).join();
   }
 }
 
@@ -205,6 +222,13 @@ function mistakes(info: Info): string[] {
       : [
           `the scale is ${String(bounds.min)} to ${String(bounds.max)}; expected integers from -2147483648 to 2147483647`,
         ]),
+    ...[...served].flatMap(([name, { verb }]) => {
+      // The contract has one field for both.
+      const { isPure, hasSideEffects } = verb.fields;
+      return isPure && hasSideEffects
+        ? [`${name} is declared with pure() and sideEffects(); only one of them can be true`]
+        : [];
+    }),
     ...found.map(
       ({ path }) =>
         `the path ${quoted(path)} has no function; give Info.shows one that returns what it shows`,

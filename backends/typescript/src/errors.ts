@@ -5,7 +5,7 @@ import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import type { ErrorReason } from './gen/extender/policy/v1beta1/policy.js';
 import { STATUS_MESSAGE_BYTES } from './limits.js';
 import { UndeclaredRead } from './reads/access.js';
-import { cut } from './text.js';
+import { cut, inSentence } from './text.js';
 
 /** Why a call is not answered, or why a stream is ended. */
 export class CallError extends Error {
@@ -38,6 +38,9 @@ export class CallError extends Error {
 
   /** The args are not those of the policy. */
   static readonly invalidArgs = CallError.of(status.INVALID_ARGUMENT, 'INVALID_ARGS');
+
+  /** The digest of a call's args names none that are known here. */
+  static readonly argsUnknown = CallError.of(status.FAILED_PRECONDITION, 'ARGS_UNKNOWN');
 
   /** A field that every request has. */
   static missing(field: string): CallError {
@@ -165,7 +168,7 @@ export function callError(method: string, thrown: unknown): CallError {
   if (thrown instanceof DeclarationError) {
     return CallError.internal(thrown.message);
   }
-  const verb = method.charAt(0).toLowerCase() + method.slice(1);
+  const verb = inSentence(method);
   if (thrown instanceof UndeclaredRead) {
     return CallError.internal(`${verb} failed: ${thrown.message}`);
   }

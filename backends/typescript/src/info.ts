@@ -46,7 +46,7 @@ export abstract class Called {
 
   /**
    * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
-   * UID are not sent. By far the fastest. Not with `wholeSet`, `sideEffects` or raw JSON; not for a policy that uses the
+   * UID are not sent. By far the fastest. Not with `wholeSet` or raw JSON, and never with `sideEffects`; not for a policy that uses the
    * time, or anything outside that its revision does not name. A pure {@link Info.beforeScore} changes nodes alone.
    */
   pure(): this {

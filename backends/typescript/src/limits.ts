@@ -12,6 +12,7 @@ export const IDENTITY_BYTES = 253;
 export const NODE_COUNTS = 512;
 export const COUNTED_VALUE_BYTES = 253;
 export const DOMAINS = 4096;
+export const TABLE_BYTES = 64;
 export const QUERY_ENTRIES = 32;
 export const QUERY_BYTES = 8192;
 export const RULE_BYTES = 63;

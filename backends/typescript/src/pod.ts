@@ -1,6 +1,7 @@
 /** The pod of a call as a policy sees it, and the pods in the cluster that are like it. */
 
 import { PodCount, PodsLike } from './counts.js';
+import type { Call } from './gen/extender/policy/v1beta1/policy.js';
 import type {
   NodeAffinity,
   OwnerReference,
@@ -29,19 +30,32 @@ export class Pod {
     private readonly message: PodMessage,
     private readonly facts: PodFacts,
     private readonly access: Access,
-    /**
-     * A number for the state of the nodes that this call is about, with their usage and counts of pods: equal for two
-     * calls of one gateway about the same state, such as the filter and the score of a pod. To correlate calls, as in a
-     * log. Numbers have no order, and an answer must not depend on them. `0n` if there is none: kube-scheduler's call
-     * brought the nodes, a hook has changed one of them, the verb is told only their names, or it is another one than
-     * filter, score and the hooks about nodes.
-     */
-    readonly snapshot: bigint,
+    /** Undefined for victims. */
+    private readonly call: Call | undefined,
   ) {}
 
   /** A view of a checked pod; undefined if it has no facts. @internal */
-  static of(message: PodMessage, access: Access, snapshot = 0n): Pod | undefined {
-    return message.facts === undefined ? undefined : new Pod(message, message.facts, access, snapshot);
+  static of(message: PodMessage, access: Access, call?: Call): Pod | undefined {
+    return message.facts === undefined ? undefined : new Pod(message, message.facts, access, call);
+  }
+
+  /**
+   * A name for the state of the nodes that this call is about, with their usage and counts of pods: equal for two calls of
+   * one gateway about the same state, such as the filter and the score of a pod. To correlate calls, as in a log: an
+   * answer must not depend on it. Undefined if there is none: kube-scheduler's call brought the nodes, a hook has changed
+   * one of them, the verb is told only their names, or it is another one than filter, score and the hooks about nodes; and
+   * for victims.
+   */
+  get snapshot(): string | undefined {
+    return given(this.call?.snapshot);
+  }
+
+  /**
+   * The cluster whose kube-scheduler calls, as the operator of the gateway named it; undefined if it has no name, and for
+   * victims.
+   */
+  get cluster(): string | undefined {
+    return given(this.call?.cluster);
   }
 
   /** The value of a declared label or annotation; undefined when the pod does not have it. */

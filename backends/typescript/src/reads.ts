@@ -157,14 +157,6 @@ export class Reads {
     return this.addedUp(new TopologyKey(by, topologyKey), true);
   }
 
-  /**
-   * The number of this declaration in `Call.reads`: a hash, the same in each process that declares the same for a verb
-   * that wants facts, and never 0.
-   */
-  get id(): number {
-    return this.layout(!this.readsNodes).message.id;
-  }
-
   private counted(by: PodsBy, requests: boolean): PodsKey {
     this.attribute(by);
     const declared = this.counts.get(by.id);

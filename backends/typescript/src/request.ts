@@ -28,7 +28,7 @@ export interface InlineNodes {
 /** Nodes of a table. */
 export interface TableNodes {
   readonly kind: 'table';
-  table: bigint;
+  table: string;
   atLeast: bigint;
   readonly ids: number[];
   /** Encoded. */
@@ -38,7 +38,7 @@ export interface TableNodes {
 /** The methods with a request about a pod, and mostly nodes. */
 export type QuestionVerb = Exclude<VerbName, 'Bind'>;
 
-/** The requests of these methods; that of BeforeFilter has no nodes. */
+/** The requests of these methods. */
 export interface Question {
   call: Call | undefined;
   pod: Pod | undefined;
@@ -49,7 +49,7 @@ export interface Question {
 
 /** SyncNodesRequest. */
 export interface SyncRequest {
-  table: bigint;
+  table: string;
   version: bigint;
   view: TableView | undefined;
   readonly upserts: Upsert[];
@@ -96,6 +96,18 @@ export function readCall(request: Buffer): Call | undefined {
   return call && decode(Call, call);
 }
 
+/** `ChangeRequest.hook` of an encoded request. */
+export function readHook(request: Buffer): number {
+  let hook = 0;
+  const fields = new Fields(request);
+  while (fields.next()) {
+    if (fields.number === 4) {
+      hook = fields.uint32();
+    }
+  }
+  return hook;
+}
+
 /** A request about nodes. */
 export function readQuestion(request: Buffer, verb: QuestionVerb): Question {
   const question: Question = {
@@ -117,8 +129,9 @@ export function readQuestion(request: Buffer, verb: QuestionVerb): Question {
         pod = joined(pod, fields.slice());
         break;
       case 3:
+        question.nodes ??= { count: 0, form: undefined };
+        // That hook has none, so they are refused.
         if (verb !== 'BeforeFilter') {
-          question.nodes ??= { count: 0, form: undefined };
           readNodes(question.nodes, fields.message());
         }
         break;
@@ -152,7 +165,7 @@ function readNodes(nodes: NodesRequest, fields: Fields): void {
         const form: TableNodes =
           nodes.form?.kind === 'table'
             ? nodes.form
-            : { kind: 'table', table: 0n, atLeast: 0n, ids: [], rows: [] };
+            : { kind: 'table', table: '', atLeast: 0n, ids: [], rows: [] };
         readTableNodes(form, fields.message());
         nodes.form = form;
         break;
@@ -172,9 +185,6 @@ function readRows(rows: Buffer[], number: number, fields: Fields): void {
 function readTableNodes(form: TableNodes, fields: Fields): void {
   while (fields.next()) {
     switch (fields.number) {
-      case 1:
-        form.table = fields.fixed64();
-        break;
       case 2:
         form.atLeast = fields.uint64();
         break;
@@ -184,6 +194,9 @@ function readTableNodes(form: TableNodes, fields: Fields): void {
       case 4:
         form.rows.push(fields.slice());
         break;
+      case 5:
+        form.table = readText(fields);
+        break;
     }
   }
 }
@@ -191,7 +204,7 @@ function readTableNodes(form: TableNodes, fields: Fields): void {
 /** A message of a stream that fills a table. */
 export function readSync(message: Buffer): SyncRequest {
   const request: SyncRequest = {
-    table: 0n,
+    table: '',
     version: 0n,
     view: undefined,
     upserts: [],
@@ -202,9 +215,6 @@ export function readSync(message: Buffer): SyncRequest {
   const fields = new Fields(message);
   while (fields.next()) {
     switch (fields.number) {
-      case 1:
-        request.table = fields.fixed64();
-        break;
       case 2:
         request.version = fields.uint64();
         break;
@@ -220,10 +230,18 @@ export function readSync(message: Buffer): SyncRequest {
       case 6:
         request.complete = fields.bool();
         break;
+      case 7:
+        request.table = readText(fields);
+        break;
     }
   }
   request.view = view && decode(TableView, view);
   return request;
+}
+
+function readText(fields: Fields): string {
+  fields.checkText();
+  return fields.text();
 }
 
 function readUpsert(fields: Fields): Upsert {

@@ -10,15 +10,17 @@ import {
 } from '@grpc/grpc-js';
 
 import { answer as answerVerb } from './answer/verbs.js';
-import { answerBind, answerInfo, type Note } from './answer.js';
+import { answerBind, answerInfo, type Note, refuseHook } from './answer.js';
 import type { Backend } from './backend.js';
+import { hookOf } from './declaration.js';
+import type { HookName } from './declaration/names.js';
 import { CallError, callError, bugStack } from './errors.js';
 import { HookServiceService } from './gen/extender/policy/v1beta1/hooks.js';
 import { IntrospectionServiceService } from './gen/extender/policy/v1beta1/introspection.js';
 import { PolicyServiceService } from './gen/extender/policy/v1beta1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1beta1/table.js';
 import { answerIntrospect } from './introspect.js';
-import { decoding, type QuestionVerb, readSync } from './request.js';
+import { decoding, type QuestionVerb, readHook, readSync } from './request.js';
 import { checkSize, SYNC_NODES } from './size.js';
 import { Filling, type Tables } from './table.js';
 import { outcome, type Tracer } from './telemetry.js';
@@ -28,6 +30,9 @@ export type Log = (line: string) => void;
 
 /** A call whose message is not decoded yet. */
 type Unary = ServerUnaryCall<Buffer, unknown>;
+
+/** A request of HookService for no hook. */
+const NO_HOOK = 'Change';
 
 /** At most this many different failures of policies are logged: the texts may contain anything. */
 const MAX_LOGGED = 100;
@@ -63,17 +68,15 @@ export class Services {
       getInfo: (call: Unary, answer: sendUnaryData<unknown>) => {
         this.reply('GetInfo', answer, () => answerInfo(this.backend, call.request));
       },
-      filter: this.question('Filter'),
-      score: this.question('Score'),
-      preempt: this.question('Preempt'),
+      filter: this.question(() => 'Filter'),
+      score: this.question(() => 'Score'),
+      preempt: this.question(() => 'Preempt'),
       bind: (call: Unary, answer: sendUnaryData<unknown>) => {
         void this.bind(call, answer);
       },
     });
     server.addService(undecoded(HookServiceService), {
-      beforeFilter: this.question('BeforeFilter'),
-      beforeFilterNodes: this.question('BeforeFilterNodes'),
-      beforeScore: this.question('BeforeScore'),
+      change: this.question(hookIn),
     });
     server.addService(undecoded(IntrospectionServiceService), {
       introspect: (call: Unary, answer: sendUnaryData<unknown>) => {
@@ -101,18 +104,24 @@ export class Services {
     }
   }
 
-  private question(verb: QuestionVerb) {
+  private question(verbOf: (message: Buffer) => QuestionVerb | typeof NO_HOOK) {
     const { backend, tables } = this;
     return (call: Unary, reply: sendUnaryData<unknown>): void => {
+      const { request: message } = call;
+      const verb = verbOf(message);
       const followed = this.tracer.follow(call.metadata, verb);
       const note: Note = (key, value) => {
         followed.note(key, value);
       };
       const error = followed.run(() =>
-        this.reply(verb, reply, () => answerVerb(verb, { backend, tables, message: call.request, note })),
+        this.reply(verb, reply, () =>
+          verb === NO_HOOK
+            ? refuseHook(backend, message)
+            : answerVerb(verb, { backend, tables, message, note }),
+        ),
       );
-      const { code, message } = outcome(error);
-      followed.end(code, message);
+      const { code, message: why } = outcome(error);
+      followed.end(code, why);
     };
   }
 
@@ -172,6 +181,15 @@ export class Services {
       this.log(stack === error.message ? line : `${line}:\n${stack}`);
     }
     return error;
+  }
+}
+
+/** The hook that a request is for. What is wrong with a request for none is said when it is answered. */
+function hookIn(message: Buffer): HookName | typeof NO_HOOK {
+  try {
+    return hookOf(readHook(message)) ?? NO_HOOK;
+  } catch {
+    return NO_HOOK;
   }
 }
 

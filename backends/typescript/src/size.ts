@@ -100,7 +100,7 @@ const NODE_READS = shape({
   4: { bytes: OBJECT },
 });
 
-/** FilterRequest, ScoreRequest, BeforeFilterNodesRequest and BeforeScoreRequest. */
+/** FilterRequest, ScoreRequest and ChangeRequest. */
 export const QUESTION = shape({ 2: { bytes: 0, shape: POD }, 3: { bytes: 0, shape: NODES } });
 
 /** PreemptRequest. */
@@ -110,14 +110,25 @@ export const PREEMPT = shape({
   4: { bytes: OBJECT, shape: CANDIDATE, list: 'candidates' },
 });
 
-/** BeforeFilterRequest. */
+/** ChangeRequest of the hook without nodes, which are not decoded. */
 export const BEFORE_FILTER = shape({ 2: { bytes: 0, shape: POD } });
 
 /** BindRequest. */
 export const BIND = shape({ 6: { bytes: 0, shape: POD } });
 
+const KNOWN = shape({
+  1: numbers,
+  2: numbers,
+  3: numbers,
+  4: numbers,
+  5: numbers,
+  6: numbers,
+  7: texts,
+  8: texts,
+});
+
 /** GetInfoRequest. */
-export const GET_INFO = shape({ 2: texts });
+export const GET_INFO = shape({ 2: texts, 5: { bytes: OBJECT, shape: KNOWN } });
 
 /** SyncNodesRequest. */
 export const SYNC_NODES = shape({

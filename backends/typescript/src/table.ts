@@ -11,10 +11,11 @@ import { CallError } from './errors.js';
 import type { MapReads, NodeReads } from './gen/extender/policy/v1beta1/info.js';
 import type { TableView } from './gen/extender/policy/v1beta1/table.js';
 import type { View } from './info.js';
-import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS } from './limits.js';
+import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES } from './limits.js';
 import { rowsKey } from './reads/layout.js';
 import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
 import { Row, type RowCounts, type RowParts } from './row.js';
+import { quoted } from './text.js';
 
 /** More tables than this are rejected: enough for 16 gateways with four views each. */
 const MAX_TABLES = 64;
@@ -101,7 +102,7 @@ function spaceOf(row: Row): number {
 
 /** The tables of one server. */
 export class Tables {
-  private readonly byName = new Map<bigint, Table>();
+  private readonly byName = new Map<string, Table>();
   private used = 0;
 
   constructor(
@@ -110,14 +111,14 @@ export class Tables {
   ) {}
 
   /** The table of this name, if its stream is open. */
-  find(name: bigint): Table | undefined {
+  find(name: string): Table | undefined {
     return this.byName.get(name);
   }
 
   /** A new table without rows, for a stream. */
-  open(name: bigint, holds: Holds): Table {
+  open(name: string, holds: Holds): Table {
     if (this.byName.has(name)) {
-      throw CallError.invalid(`table ${String(name)} already has a stream; table numbers must be random`);
+      throw CallError.invalid(`table ${quoted(name)} already has a stream; names of tables must be random`);
     }
     if (this.byName.size >= this.maxTables) {
       throw CallError.overloaded(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
@@ -128,7 +129,7 @@ export class Tables {
   }
 
   /** Calls no longer find the table. */
-  close(name: bigint): void {
+  close(name: string): void {
     this.byName.get(name)?.drop();
     this.byName.delete(name);
   }
@@ -152,7 +153,7 @@ export class Tables {
 /** A table that one stream fills. */
 export class Filling {
   private table: Table | undefined;
-  private name = 0n;
+  private name = '';
   private isComplete = false;
   private isClosed = false;
 
@@ -179,11 +180,7 @@ export class Filling {
   }
 
   private begin(first: SyncRequest): Table {
-    if (first.table === 0n) {
-      throw CallError.invalid(
-        'table is missing; it is a random number, the same in all messages of a stream',
-      );
-    }
+    checkName(first.table);
     const table = this.tables.open(first.table, holds(first.view));
     this.name = first.table;
     return table;
@@ -192,7 +189,7 @@ export class Filling {
   private check(table: Table, { table: name, version, complete }: SyncRequest): void {
     if (name !== this.name) {
       throw CallError.invalid(
-        `table is ${String(name)} and was ${String(this.name)}; it is the same in all messages of a stream`,
+        `table is no longer ${quoted(this.name)}; it is the same in all messages of a stream`,
       );
     }
     if (version <= table.version) {
@@ -237,6 +234,17 @@ export class Filling {
     const row = checkedRow(table.holds, position, upsert);
     this.tables.take(row);
     return { id: upsert.id, row };
+  }
+}
+
+function checkName(name: string): void {
+  if (name === '') {
+    throw CallError.invalid('table is missing; it is a random text, the same in all messages of a stream');
+  }
+  if (name.length > TABLE_BYTES || !/^[ -~]*$/.test(name)) {
+    throw CallError.invalid(
+      `table is no text of at most ${String(TABLE_BYTES)} bytes of printable ASCII, which the name of a table is`,
+    );
   }
 }
 

@@ -9,6 +9,7 @@ import { status, type Metadata } from '@grpc/grpc-js';
 import { HOOK_SERVICE } from './declaration.js';
 import { isHook, type VerbName } from './declaration/names.js';
 import type { CallError } from './errors.js';
+import { inSentence } from './text.js';
 
 /** How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining. */
 const FLUSH_MILLISECONDS = 5_000;
@@ -122,7 +123,7 @@ export class Tracer {
   }
 
   /** The span of a traced call. For others only one header is read. */
-  follow(metadata: Metadata, verb: VerbName): Followed {
+  follow(metadata: Metadata, verb: VerbName | 'Change'): Followed {
     const { api, provider } = this;
     if (api === undefined || provider === undefined) {
       return UNTRACED;
@@ -131,14 +132,12 @@ export class Tracer {
     if (parent === undefined) {
       return UNTRACED;
     }
-    const name = `${isHook(verb) ? HOOK_SERVICE : SERVICE}/${verb}`;
+    const hook = verb !== 'Change' && isHook(verb) ? { 'extender.hook': inSentence(verb) } : undefined;
+    const name = hook === undefined && verb !== 'Change' ? `${SERVICE}/${verb}` : `${HOOK_SERVICE}/Change`;
+    const attributes = { 'rpc.system.name': 'grpc', 'rpc.method': name, ...hook };
     const span = provider
       .getTracer('@extender-gateway/policy')
-      .startSpan(
-        name,
-        { kind: api.SpanKind.SERVER, attributes: { 'rpc.system.name': 'grpc', 'rpc.method': name } },
-        parent,
-      );
+      .startSpan(name, { kind: api.SpanKind.SERVER, attributes }, parent);
     return new FollowedCall(api, span, api.trace.setSpan(parent, span));
   }
 }

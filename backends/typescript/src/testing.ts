@@ -40,12 +40,14 @@ import {
   type Candidate as CandidateMessage,
   PreemptRequest,
   Purpose,
+  RejectionKind,
 } from './gen/extender/policy/v1beta1/policy.js';
 import { answerIntrospect } from './introspect.js';
 import type { Policy } from './policy.js';
 import type { QuestionVerb } from './request.js';
 import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
+import { inSentence } from './text.js';
 import { checkPure, checkReasons, checkScores } from './testing/contract.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
 import { Bind } from './verdict.js';
@@ -59,7 +61,7 @@ export class TestPod {
   constructor(
     given: string | PodMessage,
     /** @internal */
-    readonly snapshotNumber = 0n,
+    readonly call: Pick<Call, 'snapshot' | 'cluster'> = { snapshot: '', cluster: '' },
   ) {
     this.message =
       typeof given === 'string' ? PodMessage.fromPartial({ facts: { namespace: given } }) : given;
@@ -137,9 +139,14 @@ export class TestPod {
     return this.replaced({ rawJson: Buffer.from(JSON.stringify(object)) });
   }
 
-  /** In calls about the state with this number. */
-  snapshot(number: bigint | number): TestPod {
-    return new TestPod(this.message, BigInt(number));
+  /** In calls about the state with this name. */
+  snapshot(name: string): TestPod {
+    return new TestPod(this.message, { ...this.call, snapshot: name });
+  }
+
+  /** In calls for the kube-scheduler of the cluster with this name. */
+  cluster(name: string): TestPod {
+    return new TestPod(this.message, { ...this.call, cluster: name });
   }
 
   private with(change: (facts: PodFacts) => Partial<PodFacts>): TestPod {
@@ -148,7 +155,7 @@ export class TestPod {
   }
 
   private replaced(fields: Partial<PodMessage>): TestPod {
-    return new TestPod({ ...this.message, ...fields }, this.snapshotNumber);
+    return new TestPod({ ...this.message, ...fields }, this.call);
   }
 }
 
@@ -301,7 +308,8 @@ export interface Rejected {
   readonly reason: string;
   /** The rule's name; empty if it has none. */
   readonly rule: string;
-  readonly preemptionMayHelp: boolean;
+  /** Whether no eviction of pods from the node would help. */
+  readonly unresolvable: boolean;
 }
 
 /** The rejected nodes in the order given, with everything that the policy says about them. */
@@ -314,7 +322,12 @@ export function filterInDetail(
   const rejected = nodes.flatMap(({ row: { name: node } }, position) =>
     rejections
       .filter(({ positions }) => positions.includes(position))
-      .map(({ reason, rule, preemptionMayHelp }) => ({ node, reason, rule, preemptionMayHelp })),
+      .map(({ reason, rule, kind }) => ({
+        node,
+        reason,
+        rule,
+        unresolvable: kind === RejectionKind.UNRESOLVABLE,
+      })),
   );
   checkReasons(rejected);
   return rejected;
@@ -467,7 +480,7 @@ function answerTo<Verb extends QuestionVerb>(
     // What the time decides may have changed meanwhile.
     if (again.result.revision === first.result.revision) {
       const names = nodes.map(({ row }) => row.name);
-      checkPure(verb.charAt(0).toLowerCase() + verb.slice(1), first, again, names);
+      checkPure(inSentence(verb), first, again, names);
     }
   }
   return first;
@@ -481,11 +494,14 @@ function asked(backend: Backend, verb: VerbName, pod: TestPod, nodes: readonly T
   return {
     call: Call.fromPartial({
       purpose: Purpose.DECIDE,
-      reads: terms?.readsId ?? 0,
-      snapshot: pod.snapshotNumber,
+      reads: terms?.reads ?? new Uint8Array(),
+      ...pod.call,
     }),
     pod: placed(pod, terms, nodes),
-    nodes: { count: nodes.length, form: { $case: 'rows' as const, value: { rows } } },
+    nodes:
+      verb === 'BeforeFilter'
+        ? undefined
+        : { count: nodes.length, form: { $case: 'rows' as const, value: { rows } } },
   };
 }
 

@@ -34,3 +34,8 @@ export function cut(text: string, most: number): string {
 export function quoted(text: string): string {
   return JSON.stringify(cut(text, 64));
 }
+
+/** The name of a verb as texts have it: `beforeFilter`. */
+export function inSentence(verb: string): string {
+  return verb.charAt(0).toLowerCase() + verb.slice(1);
+}

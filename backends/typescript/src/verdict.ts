@@ -10,14 +10,14 @@ export class Verdict {
   private constructor(
     /** For people; undefined for an accepted node. */
     readonly reason: string | undefined,
-    /** Whether evicting pods could help. */
-    readonly mayPreemptionHelp: boolean,
+    /** Whether no eviction of pods from the node would help. */
+    readonly isUnresolvable: boolean,
     /** The policy's rule that rejects; empty if it has no name. */
     readonly rule: string,
   ) {}
 
   /**
-   * Rejects the node. The reason must depend on the verdict alone: a text that differs from one attempt to the next (a
+   * Rejects the node. Evicting pods from it could change that, unless it is {@link unresolvable}. The reason must depend on the verdict alone: a text that differs from one attempt to the next (a
    * time, a free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected". A verdict
    * does not change, so one that is often given can be a constant.
    */
@@ -30,14 +30,15 @@ export class Verdict {
    * log show it, the pod's condition does not. At most 63 bytes are sent. An accepted node stays accepted.
    */
   byRule(name: string): Verdict {
-    return this.isAccept ? this : new Verdict(this.reason, this.mayPreemptionHelp, name);
+    return this.isAccept ? this : new Verdict(this.reason, this.isUnresolvable, name);
   }
 
   /**
-   * Declares that evicting pods from this node could change the verdict. It only counts if the operator allows it. An
-   * accepted node stays accepted.
+   * Declares that no eviction of pods from this node would change the verdict, so that kube-scheduler tries none: for
+   * whatever does not depend on the pods on the node, such as its labels. Without it kube-scheduler may evict pods there, if
+   * the operator allows that. An accepted node stays accepted.
    */
-  preemptionMayHelp(): Verdict {
+  unresolvable(): Verdict {
     return this.isAccept ? this : new Verdict(this.reason, true, this.rule);
   }
 

@@ -82,12 +82,6 @@ export class Fields {
     return BigInt.asUintN(64, varint64(this.bytes, this.start, this.stop));
   }
 
-  /** The value as a fixed number of 64 bits. */
-  fixed64(): bigint {
-    this.expect(FIXED64);
-    return this.bytes.readBigUInt64LE(this.start);
-  }
-
   /** The value as a flag. */
   bool(): boolean {
     this.expect(VARINT);

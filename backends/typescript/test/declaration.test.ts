@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { Declaration } from '../src/declaration.js';
+import { Declaration, Terms } from '../src/declaration.js';
 import { programDigest } from '../src/declaration/program.js';
 import { Backend, Bind, Hook, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
-import { GetInfoResponse } from '../src/gen/extender/policy/v1beta1/info.js';
+import { Effects, GetInfoResponse, VerbInfo } from '../src/gen/extender/policy/v1beta1/info.js';
 
 const pure = new Info('p', '1').filters(Verb.perNode().pure());
 
@@ -25,6 +26,16 @@ test('what no gateway can reject is named', () => {
   assert.equal(
     mistakes(new Info('p', '1').shows('/a', 'a', shows)),
     'invalid policy info: no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter; the path "/a" has no function; give Info.shows one that returns what it shows',
+  );
+});
+
+test('a verb is not pure with side effects', () => {
+  const both = Verb.perNode().pure().sideEffects();
+  assert.equal(
+    mistakes(
+      new Info('p', '1').filters(both).preempts(Verb.perNode().pure()).scores(both, Scale.unbounded()),
+    ),
+    'invalid policy info: Filter is declared with pure() and sideEffects(); only one of them can be true; Score is declared with pure() and sideEffects(); only one of them can be true',
   );
 });
 
@@ -58,12 +69,17 @@ test('of two equal paths the first is shown', () => {
   assert.equal(new Declaration(info).shown.get('/a')?.description, 'first');
 });
 
-test('a declaration has the same id in each process, and no two the same', () => {
+test('a declaration is named by the digest of what the handshake sends of it, and no two the same', () => {
+  const digest = (reads: Reads): string => new Terms(Verb.perNode().reads(reads)).reads.toString('hex');
   const reads = new Reads().node('taints', 'name').pod('requests');
   reads.nodeLabel('zone');
-  // As every build of every SDK that encodes the same declaration computes it.
-  assert.equal(reads.id, 528_833_178);
-  const ids = new Set<number>([reads.id]);
+  const declaration = new Declaration(new Info('p', '1').filters(Verb.perNode().reads(reads)));
+  const [filter] = declaration.response.verbs;
+  const sent = VerbInfo.encode(VerbInfo.fromPartial({ reads: filter?.reads ?? {} })).finish();
+  // After the key and the length.
+  assert.equal(digest(reads), createHash('sha256').update(sent.subarray(2)).digest('hex'));
+  assert.equal(new Terms(Verb.perNode()).reads.length, 0);
+  const digests = new Set([digest(reads)]);
   const others: ((of: Reads) => unknown)[] = [
     () => undefined,
     (of) => of.nodeLabel('a'),
@@ -78,8 +94,8 @@ test('a declaration has the same id in each process, and no two the same', () =>
   for (const declare of others) {
     const other = new Reads();
     declare(other);
-    assert.ok(other.id > 0 && !ids.has(other.id));
-    ids.add(other.id);
+    assert.ok(!digests.has(digest(other)));
+    digests.add(digest(other));
   }
 });
 
@@ -132,11 +148,12 @@ test('the handshake can be encoded, with everything that can be declared', () =>
   const { response } = new Declaration(info);
   assert.deepEqual(GetInfoResponse.decode(GetInfoResponse.encode(response).finish()), response);
   const [filter, score, , bind] = response.verbs;
-  assert.deepEqual([filter?.sideEffects, filter?.usage, filter?.scope, filter?.nodeView], [true, true, 2, 3]);
   assert.deepEqual(
-    [score?.scoreMin, score?.scoreMax, score?.normalization, score?.reversed],
-    [-5, 5, 2, true],
+    [filter?.effects, filter?.usage, filter?.scope, filter?.nodeView],
+    [Effects.CHANGES_OUTSIDE, true, 2, 3],
   );
+  assert.equal(score?.effects, Effects.READS_OUTSIDE);
+  assert.deepEqual([score.scoreMin, score.scoreMax, score.normalization, score.reversed], [-5, 5, 2, true]);
   assert.deepEqual([bind?.verb, bind?.nodeView, bind?.reads], [4, 0, undefined]);
   assert.deepEqual([response.podRaw, response.annotationPrefixes], [true, ['a', '']]);
 });

@@ -3,14 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import {
-  BeforeFilterNodesRequest,
-  type BeforeFilterNodesResponse,
-  BeforeFilterRequest,
-  type BeforeFilterResponse,
-  BeforeScoreRequest,
-  type BeforeScoreResponse,
-} from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { ChangeRequest, type ChangeResponse } from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { Effects, Verb as VerbNumber } from '../src/gen/extender/policy/v1beta1/info.js';
 import { Miss } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   Hook,
@@ -25,35 +19,30 @@ import {
   Verb,
   Verdict,
 } from '../src/index.js';
-import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
+import { ask, call, failure, getInfo, inline, named, row, served, type Served } from './support.js';
 
 type Given<T extends { fromPartial(given: never): unknown }> = Parameters<T['fromPartial']>[0];
 
-function beforeFilter(
-  { hooks }: Served,
-  given: Given<typeof BeforeFilterRequest>,
-): Promise<BeforeFilterResponse> {
-  const request = BeforeFilterRequest.fromPartial(given);
-  return ask<BeforeFilterRequest, BeforeFilterResponse>(hooks, hooks.beforeFilter.bind(hooks), request);
-}
+type Asked = Given<typeof ChangeRequest>;
 
-function beforeFilterNodes(
-  { hooks }: Served,
-  given: Given<typeof BeforeFilterNodesRequest>,
-): Promise<BeforeFilterNodesResponse> {
-  return ask<BeforeFilterNodesRequest, BeforeFilterNodesResponse>(
+function change({ hooks }: Served, given: Asked): Promise<ChangeResponse> {
+  return ask<ChangeRequest, ChangeResponse>(
     hooks,
-    hooks.beforeFilterNodes.bind(hooks),
-    BeforeFilterNodesRequest.fromPartial(given),
+    hooks.change.bind(hooks),
+    ChangeRequest.fromPartial(given),
   );
 }
 
-function beforeScore(
-  { hooks }: Served,
-  given: Given<typeof BeforeScoreRequest>,
-): Promise<BeforeScoreResponse> {
-  const request = BeforeScoreRequest.fromPartial(given);
-  return ask<BeforeScoreRequest, BeforeScoreResponse>(hooks, hooks.beforeScore.bind(hooks), request);
+function beforeFilter(backend: Served, given: Asked): Promise<ChangeResponse> {
+  return change(backend, { ...given, hook: VerbNumber.BEFORE_FILTER });
+}
+
+function beforeFilterNodes(backend: Served, given: Asked): Promise<ChangeResponse> {
+  return change(backend, { ...given, hook: VerbNumber.BEFORE_FILTER_NODES });
+}
+
+function beforeScore(backend: Served, given: Asked): Promise<ChangeResponse> {
+  return change(backend, { ...given, hook: VerbNumber.BEFORE_SCORE });
 }
 
 const everything = new Info('hooked', '1')
@@ -148,7 +137,10 @@ function doing(...what: string[]): ReturnType<typeof inline> {
 }
 
 const pod = podOf('');
-const evaluated = (count: number): object => ({ evaluated: count, miss: Miss.UNSPECIFIED, revision: 'r' });
+const evaluated = (count: number): object => ({
+  outcome: { $case: 'evaluated', value: count },
+  revision: 'r',
+});
 
 test('the handshake lists the service, and each hook with what it changes', async () => {
   const reads = new Reads();
@@ -165,22 +157,22 @@ test('the handshake lists the service, and each hook with what it changes', asyn
     ['NodeTableService', 'IntrospectionService', 'HookService'],
   );
   assert.deepEqual(
-    verbs.map(({ verb, nodeView, scope, pure, usage, sideEffects, changes }) => ({
+    verbs.map(({ verb, nodeView, scope, effects, usage, changes }) => ({
       verb,
       nodeView,
       scope,
-      flags: [pure, usage, sideEffects],
+      effects,
+      usage,
       changes,
     })),
     [
-      { verb: 1, nodeView: 2, scope: 1, flags: [false, false, false], changes: [] },
-      { verb: 5, nodeView: 0, scope: 1, flags: [true, false, false], changes: [1, 5] },
-      { verb: 6, nodeView: 3, scope: 2, flags: [false, true, false], changes: [7] },
-      { verb: 7, nodeView: 1, scope: 1, flags: [false, false, false], changes: [4, 9] },
+      { verb: 1, nodeView: 2, scope: 1, effects: Effects.READS_OUTSIDE, usage: false, changes: [] },
+      { verb: 5, nodeView: 0, scope: 1, effects: Effects.PURE, usage: false, changes: [1, 5] },
+      { verb: 6, nodeView: 3, scope: 2, effects: Effects.READS_OUTSIDE, usage: true, changes: [7] },
+      { verb: 7, nodeView: 1, scope: 1, effects: Effects.READS_OUTSIDE, usage: false, changes: [4, 9] },
     ],
   );
   assert.deepEqual(verbs[1]?.reads, {
-    id: reads.id,
     pod: { parts: [], labels: { keys: ['app'], prefixes: [] }, annotations: undefined, topologyCounts: [] },
     node: undefined,
   });
@@ -288,32 +280,72 @@ test('what is read must be declared, and be what the call was made for', async (
     .beforeScore(hook);
   const backend = await served(new Hooked(declared));
   const nodes = inline([{ ...row('a'), name: 'a', facts: undefined }]);
-  const request = (id: number, facts: object): Given<typeof BeforeScoreRequest> => ({
-    call: call(id),
+  const request = (of: Reads, facts: object, asked: unknown): Asked => ({
+    call: call(of),
     pod: { facts },
-    nodes,
+    ...(asked === beforeFilter ? {} : { nodes }),
   });
   const values = { labelValues: ['x'] };
   for (const asked of [beforeFilter, beforeScore]) {
     assert.equal(
-      await failure(asked(backend, request(reads.id, values))),
+      await failure(asked(backend, request(reads, values, asked))),
       `INTERNAL: ${asked.name} failed: label "do" of the pod is read and not declared; declare it with Reads.podLabel`,
     );
   }
   assert.match(
-    await failure(beforeFilterNodes(backend, request(reads.id, values))),
+    await failure(beforeFilterNodes(backend, request(reads, values, beforeFilterNodes))),
     /^INTERNAL: beforeFilterNodes failed: label "do" of the node is read and not declared/,
   );
   for (const asked of [beforeFilter, beforeFilterNodes, beforeScore]) {
     assert.match(
-      await failure(asked(backend, request(reads.id + 1, values))),
-      /^FAILED_PRECONDITION: call\.reads is \d+, and this policy now declares reads with the id \d+/,
+      await failure(asked(backend, request(new Reads(), values, asked))),
+      /^FAILED_PRECONDITION: call\.reads is not the SHA-256 of what this policy now declares to read/,
     );
     assert.equal(
-      await failure(asked(backend, request(reads.id, {}))),
+      await failure(asked(backend, request(reads, {}, asked))),
       'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
     );
   }
+});
+
+test('a request names one of the hooks that are declared, and has nodes if that one has', async () => {
+  const backend = await served(new Hooked());
+  const asked = (hook: number, nodes?: Asked['nodes'], args = ''): Promise<string> =>
+    failure(
+      change(backend, {
+        call: call(undefined, args),
+        pod,
+        hook: hook as VerbNumber,
+        ...(nodes === undefined ? {} : { nodes }),
+      }),
+    );
+  assert.equal(await asked(0), 'INVALID_ARGUMENT: hook is missing; every request has it');
+  for (const hook of [VerbNumber.FILTER, 99]) {
+    assert.match(await asked(hook, doing('')), new RegExp(`^INVALID_ARGUMENT: hook is ${String(hook)}, `));
+  }
+  // The reason with the smallest number counts.
+  assert.match(await asked(0, undefined, '{"a":1}'), /^INVALID_ARGUMENT: this policy takes no args/);
+  assert.equal(
+    await asked(VerbNumber.BEFORE_FILTER, doing('')),
+    'INVALID_ARGUMENT: nodes is set; a request with VERB_BEFORE_FILTER has none',
+  );
+  for (const hook of [VerbNumber.BEFORE_FILTER_NODES, VerbNumber.BEFORE_SCORE]) {
+    assert.equal(await asked(hook), 'INVALID_ARGUMENT: nodes is missing; every request has it');
+  }
+  const one = await served(new Hooked(new Info('p', '1').beforeScore(Hook.changes('podLabels'))));
+  assert.equal(
+    await failure(beforeFilter(one, { call: call(), pod })),
+    'UNIMPLEMENTED: this policy does not serve BeforeFilter; its GetInfo does not list it',
+  );
+});
+
+test('a miss changes nothing', async () => {
+  const backend = await served(new Hooked());
+  assert.deepEqual(await beforeFilterNodes(backend, { call: call(), pod, nodes: named('t', 1n, [1]) }), {
+    result: { outcome: { $case: 'miss', value: Miss.TABLE_UNKNOWN }, revision: '' },
+    pod: undefined,
+    nodes: [],
+  });
 });
 
 test('what a policy returns is checked, and a mistake is logged once', async () => {

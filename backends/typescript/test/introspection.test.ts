@@ -278,11 +278,11 @@ class Silent extends Policy {
   }
 
   override filter(pod: Pod): Verdict {
-    return Verdict.reject(String(pod.snapshot));
+    return Verdict.reject(`${String(pod.snapshot)} ${String(pod.cluster)}`);
   }
 
   override score({ snapshot }: Pod, { name }: Node): number {
-    return Number(snapshot) + name.length;
+    return (snapshot ?? '').length + name.length;
   }
 }
 
@@ -306,11 +306,11 @@ test('a path can be tried without a server', async () => {
   await assert.rejects(introspect(new Shows(), '/unknown'), /does not show the path "\/unknown"/);
 });
 
-test('a pod has the snapshot of its call', async () => {
+test('a pod has the snapshot and the cluster of its call', async () => {
   const backend = await served(new Silent());
-  for (const snapshot of [2n ** 64n - 1n, 0n]) {
+  for (const name of ['state', '']) {
     const request = FilterRequest.fromPartial({
-      call: { ...call(), snapshot },
+      call: { ...call(), snapshot: name, cluster: name },
       pod: { facts: { namespace: 'shop' } },
       nodes: inline([row('a')]),
     });
@@ -321,13 +321,14 @@ test('a pod has the snapshot of its call', async () => {
     );
     assert.deepEqual(
       answer.rejections.map(({ reason }) => reason),
-      [String(snapshot)],
+      [name === '' ? 'undefined undefined' : 'state state'],
     );
   }
 });
 
-test('a snapshot can be tried without a server', () => {
-  const pod = new TestPod('shop').snapshot(7).label('a', 'b');
-  assert.deepEqual(filter(new Silent(), pod, [new TestNode('a')]), [['a', '7']]);
+test('a snapshot and a cluster can be tried without a server', () => {
+  const pod = new TestPod('shop').snapshot('state').cluster('east').label('a', 'b');
+  assert.deepEqual(filter(new Silent(), pod, [new TestNode('a')]), [['a', 'state east']]);
+  assert.deepEqual(score(new Silent(), pod, [new TestNode('a')]), [6]);
   assert.deepEqual(score(new Silent(), new TestPod('shop'), [new TestNode('a')]), [1]);
 });

@@ -17,6 +17,7 @@ import { protoPath } from 'grpc-health-check';
 import { GetInfoRequest } from '../src/gen/extender/policy/v1beta1/info.js';
 import { PolicyServiceClient } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { Authority } from './certificates.js';
+import { call } from './support.js';
 
 /** A program that runs, with what it has written. */
 interface Program {
@@ -163,20 +164,9 @@ test('calls in progress finish, and a second signal ends at once', async () => {
     after(() => {
       client.close();
     });
-    const request = {
-      call: {
-        id: 'c',
-        purpose: 1 as const,
-        gateway: '',
-        backend: '',
-        args: Buffer.alloc(0),
-        reads: 0,
-        snapshot: 0n,
-      },
-    };
     const bound = new Promise<string>((resolve) => {
       client.bind(
-        { ...request, namespace: 'shop', name: 'p', uid: 'u', node: 'n', pod: undefined },
+        { call: call(), namespace: 'shop', name: 'p', uid: 'u', node: 'n', pod: undefined },
         (error, answer) => {
           resolve(error === null ? String(answer.outcome) : String(error.code));
         },

@@ -17,6 +17,7 @@ import {
   type Pod,
 } from '../src/index.js';
 import {
+  type Call,
   type FilterResponse,
   FilterRequest,
   Miss,
@@ -24,6 +25,7 @@ import {
   PreemptRequest,
   type PreemptResponse,
   Purpose,
+  RejectionKind,
   ScoreRequest,
   type ScoreResponse,
 } from '../src/gen/extender/policy/v1beta1/policy.js';
@@ -38,6 +40,7 @@ import {
   reason,
   row,
   served,
+  sha256,
   Sync,
   type Served,
 } from './support.js';
@@ -125,9 +128,13 @@ test('errors of one code have different reasons', async () => {
   const doing = (what: string): Promise<FilterResponse> => ask({ nodes: inline([row('a', { do: what })]) });
   const many = Array.from({ length: 2_000_000 }, () => 1);
   const cases: [Promise<unknown>, string][] = [
-    [ask({ nodes: named(1n, 1n, many) }), 'RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE'],
-    [ask({ call: call(0, '{"a":1}') }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS'],
-    [ask({ call: call(9) }), 'FAILED_PRECONDITION ERROR_REASON_OTHER_READS'],
+    [ask({ nodes: named('t', 1n, many) }), 'RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE'],
+    [
+      ask({ call: { ...call(), argsSha256: sha256('{"a":1}') } }),
+      'FAILED_PRECONDITION ERROR_REASON_ARGS_UNKNOWN',
+    ],
+    [ask({ call: call(undefined, '{"a":1}') }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS'],
+    [ask({ call: call(new Reads()) }), 'FAILED_PRECONDITION ERROR_REASON_OTHER_READS'],
     [ask({ call: { ...call(), purpose: Purpose.REPLAY } }), 'FAILED_PRECONDITION ERROR_REASON_PURPOSE'],
     [ask({ call: undefined }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST'],
     [doing('not ready'), 'UNAVAILABLE ERROR_REASON_NOT_READY'],
@@ -140,9 +147,13 @@ test('errors of one code have different reasons', async () => {
     given,
     cases.map(([, expected]) => expected),
   );
-  for (let table = 1n; table <= 65n; table += 1n) {
-    const filled = new Sync(backend).send({ table, version: 1n, view: { nodeView: NodeView.FACTS } });
-    const expected = table <= 64n ? 'OK' : 'RESOURCE_EXHAUSTED ERROR_REASON_OVERLOADED';
+  for (let table = 1; table <= 65; table += 1) {
+    const filled = new Sync(backend).send({
+      table: String(table),
+      version: 1n,
+      view: { nodeView: NodeView.FACTS },
+    });
+    const expected = table <= 64 ? 'OK' : 'RESOURCE_EXHAUSTED ERROR_REASON_OVERLOADED';
     assert.equal(await reason(filled), expected);
   }
 });
@@ -153,15 +164,47 @@ test('verdicts are grouped by reason and rule, with positions', async () => {
     row(`n${String(at)}`, what === '' ? {} : { do: what }),
   );
   const answer = await filter(backend, { call: call(), pod, nodes: inline(rows) });
-  assert.deepEqual(answer.result, { evaluated: 5, miss: Miss.UNSPECIFIED, revision: '1' });
+  assert.deepEqual(answer.result, { outcome: { $case: 'evaluated', value: 5 }, revision: '1' });
   const group = (reason: string, positions: number[]): object => ({
     reason,
-    preemptionMayHelp: false,
+    kind: RejectionKind.UNSCHEDULABLE,
     positions,
     rule: 'do',
   });
   assert.deepEqual(answer.rejections, [group('a', [1, 3]), group('b', [2])]);
   assert.equal(answer.scores, undefined);
+});
+
+test('a rejection says whether evictions may help', async () => {
+  class Both extends Obedient {
+    override filter(_pod: Pod, node: Node): Verdict {
+      const verdict = Verdict.reject('full');
+      return node.label('do') === 'resolve' ? verdict : verdict.unresolvable();
+    }
+  }
+  const backend = await served(new Both(everything));
+  const rows = [row('a', { do: 'resolve' }), row('b'), row('c')];
+  const { rejections } = await filter(backend, { call: call(), pod, nodes: inline(rows) });
+  assert.deepEqual(
+    rejections.map(({ kind, positions }) => [kind, positions]),
+    [
+      [RejectionKind.UNSCHEDULABLE, [0]],
+      [RejectionKind.UNRESOLVABLE, [1, 2]],
+    ],
+  );
+});
+
+test('a miss has nothing else, not even a revision', async () => {
+  const backend = await served(new Obedient(everything));
+  const result = { outcome: { $case: 'miss', value: Miss.TABLE_UNKNOWN }, revision: '' };
+  const request = { call: call(), pod, nodes: named('t', 1n, [1]) };
+  const filtered = await filter(backend, { ...request, wantScores: true });
+  assert.deepEqual(filtered, { result, rejections: [], scores: undefined });
+  assert.deepEqual(await score(backend, request), { result, scores: undefined });
+  assert.deepEqual(await preempt(backend, { ...request, candidates: [{ placeholder: true }] }), {
+    result,
+    kept: [],
+  });
 });
 
 test('scores come with the verdicts when they are wanted, also of rejected nodes', async () => {
@@ -290,13 +333,15 @@ test('a read that is not declared fails the call', async () => {
   const rows = [{ facts: { labelValues: ['x'] } }];
   const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
   assert.equal(
-    await failure(filter(backend, { call: call(reads.id), pod: { facts: {} }, nodes })),
+    await failure(filter(backend, { call: call(reads), pod: { facts: {} }, nodes })),
     'INTERNAL: filter failed: label "do" of the node is read and not declared; declare it with Reads.nodeLabel',
   );
-  assert.match(
-    await failure(filter(backend, { call: call(reads.id + 1), pod: { facts: {} }, nodes })),
-    /^FAILED_PRECONDITION: call\.reads is \d+, and this policy now declares reads with the id \d+; repeat the handshake$/,
-  );
+  for (const other of [undefined, new Reads()]) {
+    assert.equal(
+      await failure(filter(backend, { call: call(other), pod: { facts: {} }, nodes })),
+      'FAILED_PRECONDITION: call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake',
+    );
+  }
 });
 
 class Zoned extends Obedient {
@@ -323,7 +368,7 @@ test('args build a policy once, and are checked in the handshake and in each cal
   );
   const nodes = inline([row('a', { zone: 'x' }), row('b', { zone: 'y' })]);
   for (const zone of ['x', 'y', 'x', 'y']) {
-    const answer = await filter(backend, { call: call(0, JSON.stringify({ zone })), pod, nodes });
+    const answer = await filter(backend, { call: call(undefined, JSON.stringify({ zone })), pod, nodes });
     assert.deepEqual(answer.rejections[0]?.positions, [zone === 'x' ? 0 : 1]);
   }
   assert.equal(built, 2);
@@ -331,7 +376,7 @@ test('args build a policy once, and are checked in the handshake and in each cal
   const expected =
     'INVALID_ARGUMENT: args.zonne: unknown field `zonne`, expected `zone`; args: missing field `zone`';
   assert.equal(await failure(getInfo(backend, { args: Buffer.from(wrong) })), expected);
-  assert.equal(await failure(filter(backend, { call: call(0, wrong), pod, nodes })), expected);
+  assert.equal(await failure(filter(backend, { call: call(undefined, wrong), pod, nodes })), expected);
   assert.equal(await failure(getInfo(backend)), 'INVALID_ARGUMENT: args: missing field `zone`');
   const large = Buffer.alloc((1 << 20) + 1, ' ');
   assert.match(
@@ -340,11 +385,58 @@ test('args build a policy once, and are checked in the handshake and in each cal
   );
 });
 
+test('args are asked for once, and calls name them from then on', async () => {
+  let built = 0;
+  const backend = await served(
+    Backend.configured(args.object({ zone: args.string() }), ({ zone }) => {
+      built += 1;
+      return new Zoned(zone);
+    }),
+  );
+  const nodes = inline([row('a', { zone: 'x' }), row('b', { zone: 'y' })]);
+  const asked = async (given: Given<typeof Call>): Promise<number[] | undefined> =>
+    (await filter(backend, { call: { ...call(), ...given }, pod, nodes })).rejections[0]?.positions;
+  const json = Buffer.from('{"zone":"y"}');
+  const digest = sha256(json);
+  assert.equal(
+    await failure(asked({ argsSha256: digest })),
+    'FAILED_PRECONDITION: the args of this call are not known here; send them',
+  );
+  assert.deepEqual(await asked({ argsSha256: digest, args: json }), [1]);
+  assert.deepEqual(await asked({ argsSha256: digest }), [1]);
+  // A handshake and introspection bring args, too.
+  await getInfo(backend, { args: Buffer.from('{"zone":"x"}') });
+  assert.deepEqual(await asked({ argsSha256: sha256('{"zone":"x"}') }), [0]);
+  assert.equal(built, 2);
+  const expected = 'INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST';
+  const wrong: [Given<typeof Call>, RegExp][] = [
+    [{ args: json }, /args_sha256 has 0 bytes/],
+    [{ argsSha256: digest.subarray(1) }, /args_sha256 has 31 bytes/],
+    [{ argsSha256: digest, args: Buffer.from('{}') }, /args_sha256 is not the SHA-256 of call\.args/],
+    [{ argsSha256: sha256('[]'), args: json }, /args_sha256 is not the SHA-256 of call\.args/],
+  ];
+  for (const [given, message] of wrong) {
+    assert.equal(await reason(asked(given)), expected);
+    assert.match(await failure(asked(given)), message);
+  }
+});
+
+test('a policy without args knows an empty object by its digest, once it has come', async () => {
+  const backend = await served(new Obedient(everything));
+  const asked = (given: Given<typeof Call>): Promise<string> =>
+    reason(filter(backend, { call: { ...call(), ...given }, pod, nodes: inline([row('a')]) }));
+  const argsSha256 = sha256('{ }');
+  assert.equal(await asked({ argsSha256 }), 'FAILED_PRECONDITION ERROR_REASON_ARGS_UNKNOWN');
+  assert.equal(await asked({ argsSha256, args: Buffer.from('{ }') }), 'OK');
+  assert.equal(await asked({ argsSha256 }), 'OK');
+  assert.equal(await asked({}), 'OK');
+});
+
 test('a policy that is replaced answers what was asked for the earlier one', async () => {
-  const declared = (key: string): { info: Info; id: number } => {
+  const declared = (key: string): { info: Info; reads: Reads } => {
     const reads = new Reads();
     reads.nodeLabel(key);
-    return { info: new Info('zoned', '1').revision(key).filters(Verb.perNode().reads(reads)), id: reads.id };
+    return { info: new Info('zoned', '1').revision(key).filters(Verb.perNode().reads(reads)), reads };
   };
   class Versioned extends Obedient {
     constructor(
@@ -361,21 +453,21 @@ test('a policy that is replaced answers what was asked for the earlier one', asy
   const first = declared('a');
   const { backend, replace } = Backend.replaceable(new Versioned('a', first.info));
   const server = await served(backend);
-  const asked = (id: number): Promise<FilterResponse> => {
+  const asked = (reads: Reads): Promise<FilterResponse> => {
     const rows = [{ facts: { labelValues: ['v'] } }];
     const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
-    return filter(server, { call: call(id), pod: { facts: {} }, nodes });
+    return filter(server, { call: call(reads), pod: { facts: {} }, nodes });
   };
   for (let version = 0; version < 16; version += 1) {
-    const { info, id } = declared(`b${String(version)}`);
+    const { info, reads } = declared(`b${String(version)}`);
     replace(new Versioned(`b${String(version)}`, info));
-    assert.equal((await asked(id)).rejections[0]?.reason, `b${String(version)} is v`);
+    assert.equal((await asked(reads)).rejections[0]?.reason, `b${String(version)} is v`);
   }
-  const earlier = await asked(first.id);
+  const earlier = await asked(first.reads);
   assert.deepEqual([earlier.rejections[0]?.reason, earlier.result?.revision], ['a is v', 'a']);
   assert.equal((await getInfo(server)).revision, 'b15');
   replace(new Versioned('c', declared('c').info));
-  assert.match(await failure(asked(first.id)), /^FAILED_PRECONDITION/);
+  assert.match(await failure(asked(first.reads)), /^FAILED_PRECONDITION/);
   assert.throws(() => {
     replace(new Versioned('', new Info('p', '1')));
   }, /no verb is declared/);

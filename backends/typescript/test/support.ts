@@ -1,21 +1,27 @@
 /** A backend on a socket and a client for it. */
 
+import { createHash } from 'node:crypto';
 import { after } from 'node:test';
 
 import { ChannelCredentials, type Client, type ServiceError, status } from '@grpc/grpc-js';
 
 import type { Backend } from '../src/backend.js';
-import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1beta1/info.js';
+import {
+  GetInfoRequest,
+  type GetInfoResponse,
+  Reads as ReadsMessage,
+} from '../src/gen/extender/policy/v1beta1/info.js';
 import { HookServiceClient } from '../src/gen/extender/policy/v1beta1/hooks.js';
 import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1beta1/introspection.js';
 import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1beta1/node.js';
-import { PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1beta1/policy.js';
+import { type Call, PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   NodeTableServiceClient,
   SyncNodesRequest,
   type SyncNodesResponse,
 } from '../src/gen/extender/policy/v1beta1/table.js';
 import type { Policy } from '../src/policy.js';
+import type { Reads } from '../src/reads.js';
 import { listen, type Listening, type ServeOptions } from '../src/serve.js';
 
 const LIMITS = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };
@@ -101,28 +107,28 @@ export function getInfo({ policy }: Served, request: Partial<GetInfoRequest> = {
   );
 }
 
-/** The beginning of a request. */
-export function call(
-  reads = 0,
-  args = '',
-): {
-  id: string;
-  purpose: Purpose;
-  gateway: string;
-  backend: string;
-  args: Buffer;
-  reads: number;
-  snapshot: bigint;
-} {
+export function sha256(bytes: Uint8Array | string): Buffer {
+  return createHash('sha256').update(bytes).digest();
+}
+
+/** The beginning of a request for a verb with this declaration, with the args and their digest. */
+export function call(reads?: Reads, args = ''): Call {
   return {
     id: 'c-1',
     purpose: Purpose.DECIDE,
     gateway: 'g',
     backend: 'b',
     args: Buffer.from(args),
-    reads,
-    snapshot: 0n,
+    argsSha256: args === '' ? Buffer.alloc(0) : sha256(args),
+    reads: reads === undefined ? Buffer.alloc(0) : digestOf(reads),
+    snapshot: '',
+    cluster: '',
   };
+}
+
+/** `Call.reads` for a verb with this declaration that wants facts of nodes if it reads any. */
+function digestOf(reads: Reads): Buffer {
+  return sha256(ReadsMessage.encode(reads.layout(!reads.readsNodes).message).finish());
 }
 
 /** A node with labels and facts. */
@@ -136,7 +142,7 @@ export function inline(rows: NodeRow[]): Nodes {
 }
 
 /** Nodes by the ids of a table. */
-export function named(table: bigint, atLeast: bigint, ids: number[], rows: NodeRow[] = []): Nodes {
+export function named(table: string, atLeast: bigint, ids: number[], rows: NodeRow[] = []): Nodes {
   return { count: ids.length, form: { $case: 'table', value: { table, atLeast, ids, rows } } };
 }
 

@@ -29,20 +29,16 @@ class Names extends Policy {
 const pod = { facts: { namespace: 'shop' } };
 const facts = { nodeView: NodeView.FACTS };
 
-async function filtered(
-  { policy }: Served,
-  nodes: ReturnType<typeof named>,
-  reads = 0,
-): Promise<FilterResponse> {
-  const request = FilterRequest.fromPartial({ call: call(reads), pod, nodes });
+async function filtered({ policy }: Served, nodes: ReturnType<typeof named>): Promise<FilterResponse> {
+  const request = FilterRequest.fromPartial({ call: call(), pod, nodes });
   return ask<FilterRequest, FilterResponse>(policy, policy.filter.bind(policy), request);
 }
 
 /** The reasons in the order of the nodes, or the miss. */
-async function reasons(backend: Served, nodes: ReturnType<typeof named>, reads = 0): Promise<unknown> {
-  const { result, rejections } = await filtered(backend, nodes, reads);
-  if (result?.miss !== Miss.UNSPECIFIED) {
-    return result?.miss;
+async function reasons(backend: Served, nodes: ReturnType<typeof named>): Promise<unknown> {
+  const { result, rejections } = await filtered(backend, nodes);
+  if (result?.outcome?.$case === 'miss') {
+    return result.outcome.value;
   }
   const found = rejections.flatMap(({ reason, positions }) => positions.map((at) => ({ reason, at })));
   return found.toSorted((a, b) => a.at - b.at).map(({ reason }) => reason);
@@ -52,12 +48,12 @@ test('a table ends with its stream, however that ends', async () => {
   const backend = await served(new Names());
   for (const end of ['finish', 'cancel'] as const) {
     const sync = new Sync(backend);
-    await sync.send({ table: 5n, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
-    assert.deepEqual(await reasons(backend, named(5n, 1n, [1])), ['a -']);
+    await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+    assert.deepEqual(await reasons(backend, named('t5', 1n, [1])), ['a -']);
     sync[end]();
     await failure(sync.closed());
     const until = Date.now() + 20_000;
-    while ((await reasons(backend, named(5n, 1n, [1]))) !== Miss.TABLE_UNKNOWN) {
+    while ((await reasons(backend, named('t5', 1n, [1]))) !== Miss.TABLE_UNKNOWN) {
       assert.ok(Date.now() < until, end);
       await setTimeout(5);
     }
@@ -67,7 +63,7 @@ test('a table ends with its stream, however that ends', async () => {
 test('streams end when the backend shuts down', async () => {
   const backend = await served(new Names());
   const sync = new Sync(backend);
-  await sync.send({ table: 5n, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+  await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
   const closed = failure(sync.closed());
   await backend.listening.stop();
   assert.equal(await closed, 'UNAVAILABLE: this backend is shutting down');
@@ -82,7 +78,7 @@ test('rows are checked in steps, between which other work is done', async () => 
     row: NodeRow.fromPartial({ name: `n${String(at)}`, facts: { labels } }),
   }));
   const encoded = SyncNodesRequest.encode(
-    SyncNodesRequest.fromPartial({ table: 1n, version: 1n, view: facts, upserts }),
+    SyncNodesRequest.fromPartial({ table: 't1', version: 1n, view: facts, upserts }),
   ).finish();
   const filling = new Filling(new Tables());
   let isApplied = false;
@@ -106,7 +102,7 @@ test('rows are checked in steps, between which other work is done', async () => 
 test('tables are limited in number and size, and give back what they took', async () => {
   const tables = new Tables(2, 10_000);
   const message = (
-    table: bigint,
+    table: string,
     version: bigint,
     names: string[],
     removed: number[] = [],
@@ -116,25 +112,25 @@ test('tables are limited in number and size, and give back what they took', asyn
     return readSync(Buffer.from(SyncNodesRequest.encode(request).finish()));
   };
   const [one, two, three] = [new Filling(tables), new Filling(tables), new Filling(tables)];
-  await one.apply(message(1n, 1n, ['a']));
-  await two.apply(message(2n, 1n, ['a']));
+  await one.apply(message('t1', 1n, ['a']));
+  await two.apply(message('t2', 1n, ['a']));
   await assert.rejects(
-    three.apply(message(3n, 1n, ['a'])),
+    three.apply(message('t3', 1n, ['a'])),
     /this backend already holds 2 tables, the maximum/,
   );
   const many = Array.from({ length: 13 }, (_, at) => `n${String(at)}`);
   await assert.rejects(
-    two.apply(message(2n, 2n, [...many, 'x', 'y'])),
+    two.apply(message('t2', 2n, [...many, 'x', 'y'])),
     /would need more than 10000 bytes; more are refused/,
   );
   // Nothing of it stays.
   two.close();
   for (let round = 0n; round < 50n; round += 1n) {
     const again = new Filling(tables);
-    await again.apply(message(4n, 1n, many));
+    await again.apply(message('t4', 1n, many));
     await again.apply(
       message(
-        4n,
+        't4',
         2n,
         ['a'],
         many.map((_, at) => at + 1),
@@ -144,6 +140,25 @@ test('tables are limited in number and size, and give back what they took', asyn
   }
 });
 
+test('the name of a table is a short text of printable ASCII, and stays the same', async () => {
+  const backend = await served(new Names());
+  const begun = (table: string): Promise<string> =>
+    failure(new Sync(backend).send({ table, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] }));
+  assert.equal(await begun('~'.repeat(64)), 'OK');
+  assert.deepEqual(await reasons(backend, named('~'.repeat(64), 1n, [1])), ['a -']);
+  assert.match(await begun(''), /^INVALID_ARGUMENT: table is missing; it is a random text/);
+  for (const name of ['~'.repeat(65), 'a\nb', 'ä', 'a\n']) {
+    assert.match(await begun(name), /^INVALID_ARGUMENT: table is no text of at most 64 bytes/);
+  }
+  const sync = new Sync(backend);
+  await sync.send({ table: 'one', version: 1n, view: facts });
+  assert.match(await begun('one'), /^INVALID_ARGUMENT: table "one" already has a stream/);
+  assert.equal(
+    await failure(sync.send({ table: 'two', version: 2n })),
+    'INVALID_ARGUMENT: table is no longer "one"; it is the same in all messages of a stream',
+  );
+});
+
 test('a policy that is not ready answers misses and invalid requests all the same', async () => {
   class Unready extends Names {
     override ready(): void {
@@ -151,9 +166,9 @@ test('a policy that is not ready answers misses and invalid requests all the sam
     }
   }
   const backend = await served(new Unready());
-  assert.equal(await reasons(backend, named(6n, 1n, [1])), Miss.TABLE_UNKNOWN);
-  assert.equal(await failure(filtered(backend, named(6n, 1n, [0], [row('a')]))), 'OK');
+  assert.equal(await reasons(backend, named('t6', 1n, [1])), Miss.TABLE_UNKNOWN);
+  assert.equal(await failure(filtered(backend, named('t6', 1n, [0], [row('a')]))), 'OK');
   const sync = new Sync(backend);
-  await sync.send({ table: 5n, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
-  assert.equal(await failure(filtered(backend, named(5n, 1n, [1]))), 'UNAVAILABLE: no prices yet');
+  await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+  assert.equal(await failure(filtered(backend, named('t5', 1n, [1]))), 'UNAVAILABLE: no prices yet');
 });

@@ -11,11 +11,8 @@ import { ChannelCredentials, Metadata, Server, ServerCredentials } from '@grpc/g
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 
 import { Hook, Info, type Node, NodeChange, type Pod, Policy, Verb, Verdict } from '../src/index.js';
-import {
-  BeforeFilterNodesRequest,
-  BeforeFilterRequest,
-  type HookServiceClient,
-} from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { ChangeRequest, type HookServiceClient } from '../src/gen/extender/policy/v1beta1/hooks.js';
+import { Verb as VerbNumber } from '../src/gen/extender/policy/v1beta1/info.js';
 import {
   BindRequest,
   FilterRequest,
@@ -101,7 +98,7 @@ test('a traced call has a span with the attributes of the contract, any other ha
 
   exporter.reset();
   await filtered(policy, traced(`00-${TRACE}-${PARENT}-01`), inline([row('throw')]));
-  await filtered(policy, traced(`00-${TRACE}-${PARENT}-01`), named(1n, 1n, [1]));
+  await filtered(policy, traced(`00-${TRACE}-${PARENT}-01`), named('t', 1n, [1]));
   const [failed, missed] = exporter.getFinishedSpans();
   assert.deepEqual(
     [failed?.status, failed?.attributes['error.type'], failed?.attributes['rpc.response.status_code']],
@@ -130,11 +127,16 @@ class Hooked extends Policy {
 function hooked(client: HookServiceClient, metadata: Metadata): Promise<void> {
   const pod = { facts: {} };
   const nodes = inline([row('a'), row('b')]);
-  const ofPod = BeforeFilterRequest.fromPartial({ call: call(), pod });
-  const ofNodes = BeforeFilterNodesRequest.fromPartial({ call: call(), pod, nodes });
+  const ofPod = ChangeRequest.fromPartial({ call: call(), pod, hook: VerbNumber.BEFORE_FILTER });
+  const ofNodes = ChangeRequest.fromPartial({
+    call: { ...call(), cluster: 'east' },
+    pod,
+    nodes,
+    hook: VerbNumber.BEFORE_FILTER_NODES,
+  });
   return new Promise((resolve, reject) => {
-    client.beforeFilter(ofPod, metadata, () => {
-      client.beforeFilterNodes(ofNodes, metadata, (error) => {
+    client.change(ofPod, metadata, () => {
+      client.change(ofNodes, metadata, (error) => {
         if (error === null) {
           resolve();
         } else {
@@ -151,20 +153,23 @@ test('a traced hook has a span, with the number of nodes but none of rejected on
   const { hooks } = await served(new Hooked(), { telemetry: { provider } });
   await hooked(hooks, traced(`00-${TRACE}-${PARENT}-01`));
   const found = exporter.getFinishedSpans().map(({ name, attributes }) => ({ name, attributes }));
-  const span = (method: string, nodes: number): (typeof found)[number] => ({
-    name: `extender.policy.v1beta1.HookService/${method}`,
+  const span = (hook: string, nodes: number, cluster: object = {}): (typeof found)[number] => ({
+    name: 'extender.policy.v1beta1.HookService/Change',
     attributes: {
       'rpc.system.name': 'grpc',
-      'rpc.method': `extender.policy.v1beta1.HookService/${method}`,
+      'rpc.method': 'extender.policy.v1beta1.HookService/Change',
+      'extender.hook': hook,
       'rpc.response.status_code': 'OK',
       'extender.policy.name': 'hooked',
       'extender.policy.revision': 'r',
       'extender.backend.name': 'b',
       'extender.call.id': 'c-1',
       'extender.nodes.evaluated': nodes,
+      ...cluster,
     },
   });
-  assert.deepEqual(found, [span('BeforeFilter', 1), span('BeforeFilterNodes', 2)]);
+  const cluster = { 'extender.cluster.name': 'east' };
+  assert.deepEqual(found, [span('beforeFilter', 1), span('beforeFilterNodes', 2, cluster)]);
 });
 
 test('variables that cannot be followed are named', async () => {

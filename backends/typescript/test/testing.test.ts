@@ -500,8 +500,8 @@ class All extends Policy {
 
   override filter(_pod: Pod, node: Node): Verdict {
     return node.name === 'a'
-      ? Verdict.reject('no').byRule('r').preemptionMayHelp()
-      : Verdict.accept.byRule('x').preemptionMayHelp();
+      ? Verdict.reject('no').unresolvable().byRule('r')
+      : Verdict.accept.byRule('x').unresolvable();
   }
 
   override score(_pod: Pod, node: Node): number {
@@ -535,7 +535,7 @@ test('each verb can be tried', async () => {
   const policy = new All();
   assert.equal(info(policy).name, 'all');
   assert.deepEqual(filterInDetail(policy, shop, [new TestNode('a'), new TestNode('b')]), [
-    { node: 'a', reason: 'no', rule: 'r', preemptionMayHelp: true },
+    { node: 'a', reason: 'no', rule: 'r', unresolvable: true },
   ]);
   assert.deepEqual(score(policy, shop, [new TestNode('a'), new TestNode('bb')]), [1, 2]);
   const candidate = (name: string): TestCandidate =>

@@ -25,6 +25,7 @@ use super::{
 #[derive(Debug)]
 pub struct Connections {
     gateway: Arc<str>,
+    cluster: Arc<str>,
     metrics: Arc<Metrics>,
     waiting: Arc<WaitingPods>,
     cadences: Cadences,
@@ -47,7 +48,14 @@ impl Connections {
     pub fn new(gateway: Arc<str>, observer: &Observer, cadences: Cadences) -> Self {
         let (metrics, waiting) = (Arc::clone(&observer.metrics), Arc::clone(&observer.waiting));
         let resolver = Arc::new(SystemResolver);
-        Self { gateway, metrics, waiting, cadences, resolver, live: Vec::new(), tasks: JoinSet::new() }
+        let (live, tasks) = (Vec::new(), JoinSet::new());
+        Self { gateway, cluster: "".into(), metrics, waiting, cadences, resolver, live, tasks }
+    }
+
+    /// The same for calls of the cluster with this name.
+    #[must_use]
+    pub fn of_cluster(self, name: &str) -> Self {
+        Self { cluster: name.into(), ..self }
     }
 
     /// The same with another resolver of hosts, for later backends.
@@ -86,6 +94,7 @@ impl Connections {
                 settings: settings.clone(),
                 tables: known.clone(),
                 gateway: Arc::clone(&self.gateway),
+                cluster: Arc::clone(&self.cluster),
                 metrics: Arc::clone(&self.metrics),
                 cadences: self.cadences,
                 caches: SharedCaches::default(),

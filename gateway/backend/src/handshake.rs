@@ -7,22 +7,24 @@
 use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_contract::protobuf::{count_packed, decoded, fields, malformed};
+use extender_gateway_contract::protobuf::{count_packed, fields, malformed};
 use extender_gateway_core::BackendFailure;
 use extender_gateway_observe::Metrics;
 use extender_gateway_settings::{self as config, BackendName, Config, Mode, PodSource};
 use extender_policy_api::limits::{self, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES};
-use extender_policy_api::v1beta1::{GetInfoRequest, GetInfoResponse};
+use extender_policy_api::v1beta1::{
+    ChangedPart, GetInfoRequest, Known, NodePart, Normalization, PodCountBy, PodPart, Verb,
+};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
 use tonic::Code;
 
 use super::{
-    api::ApiVersion,
     connect::{Target, connect},
     containment::contained,
     grpc::{self, RpcError},
-    info::{ClusterTables, Info},
+    info::{ApiVersion, ClusterTables, HOOK_SERVICE, Handshake, Info, NODE_TABLE_SERVICE},
+    introspection,
     session::{HandshakeKey, info_path},
 };
 
@@ -78,12 +80,13 @@ pub(super) async fn handshake(
     requests: &SendRequest<Bytes>,
     packages: &[ApiVersion],
     timeout: Duration,
-) -> Result<(ApiVersion, GetInfoResponse), RpcError> {
+) -> Result<(ApiVersion, Handshake), RpcError> {
     let request = GetInfoRequest {
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
         api_versions: ApiVersion::ALL.map(|api| api.package().to_owned()).into(),
         backend: settings.name.to_string(),
         args: settings.args.clone().unwrap_or_default(),
+        known: Some(known()),
     };
     let failed = |error: RpcError| {
         let failure = &error.failure;
@@ -95,8 +98,10 @@ pub(super) async fn handshake(
     for api in packages {
         match grpc::ask(requests, &info_path(&settings.url, *api), &request, limits).await {
             Ok(answer) => {
-                let response = read(answer).map_err(|failure| failed(failure.into()))?;
-                return Ok((*api, api.translated(response)));
+                return match read(&answer, *api) {
+                    Ok(handshake) => Ok((*api, handshake)),
+                    Err(failure) => Err(failed(failure.into())),
+                };
             }
             // The error for the newest package is the one that counts: a backend will rather get that than an older one.
             Err(error) if error.is_unimplemented() => _ = unserved.get_or_insert(error),
@@ -106,12 +111,30 @@ pub(super) async fn handshake(
     Err(failed(unserved.expect("at least one package is asked for")))
 }
 
-/// Reads an answer.
+/// What this gateway knows of what a backend can declare.
+fn known() -> Known {
+    /// The numbers of an enumeration from 1 on: they have no gaps.
+    fn numbers<E: TryFrom<i32>>() -> Vec<i32> {
+        (1..=i32::MAX).take_while(|number| E::try_from(*number).is_ok()).collect()
+    }
+    Known {
+        verbs: numbers::<Verb>(),
+        pod_parts: numbers::<PodPart>(),
+        node_parts: numbers::<NodePart>(),
+        pod_counts: numbers::<PodCountBy>(),
+        changes: numbers::<ChangedPart>(),
+        normalizations: numbers::<Normalization>(),
+        features: Vec::new(),
+        services: [HOOK_SERVICE, introspection::SERVICE_NAME, NODE_TABLE_SERVICE].map(str::to_owned).into(),
+    }
+}
+
+/// Reads an answer in this package.
 ///
 /// # Errors
 /// It exceeds the limits, or is not protobuf.
-pub fn read(answer: Bytes) -> Result<GetInfoResponse, BackendFailure> {
-    check_size(&answer).and_then(|()| decoded(answer))
+pub fn read(answer: &[u8], api: ApiVersion) -> Result<Handshake, BackendFailure> {
+    check_size(answer).and_then(|()| Handshake::read(answer, api))
 }
 
 /// Rejects an answer that exceeds the limits.
@@ -239,8 +262,8 @@ async fn refusal(
     // Boxed: it is large, and rare.
     let preflight = Box::pin(contained(metrics, preflight(settings)));
     let failure = match tokio::time::timeout(PREFLIGHT_TIMEOUT, preflight).await.ok()? {
-        Ok(response) => {
-            let info = Info::read(response, settings, tables);
+        Ok(handshake) => {
+            let info = Info::read(handshake, settings, tables);
             settings.verbs().find_map(|verb| info.refusal(verb).cloned())?
         }
         // By the contract, a handshake with wrong args ends like this. Args that the backend has already are in use.
@@ -254,15 +277,15 @@ async fn refusal(
 ///
 /// # Errors
 /// The backend cannot be reached, does not respond in time, or rejects its `args` (`INVALID_ARGUMENT`).
-pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResponse, RpcError> {
+pub async fn preflight(settings: &config::BackendSettings) -> Result<Handshake, RpcError> {
     let (requests, connection) = connect(settings, Target::Host, PREFLIGHT_TIMEOUT).await?;
     let mut handshake = pin!(handshake(settings, &requests, &ApiVersion::ALL, PREFLIGHT_TIMEOUT));
-    let (_, response) = tokio::select! {
+    let (_, handshake) = tokio::select! {
         answer = &mut handshake => answer?,
         // The answer may have arrived together with the end of the connection.
         _ = connection => handshake.await?,
     };
-    Ok(response)
+    Ok(handshake)
 }
 
 #[cfg(test)]
@@ -348,7 +371,7 @@ mod tests {
                 annotations: Some(keys),
                 ..NodeReads::default()
             };
-            let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
+            let reads = Reads { pod: Some(pod), node: Some(node) };
             let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb; 2], ..GetInfoResponse::default() }
         };
@@ -366,7 +389,7 @@ mod tests {
                 vec![TopologyCountReads { topology_key, ..TopologyCountReads::default() }; count];
             let pod = PodReads { topology_counts: over_topologies, ..PodReads::default() };
             let node = NodeReads { pod_counts: counts, ..NodeReads::default() };
-            let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
+            let reads = Reads { pod: Some(pod), node: Some(node) };
             let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
         };

@@ -5,13 +5,14 @@ mod reads;
 
 use std::sync::{Arc, LazyLock};
 
+pub use extender_gateway_contract::api::{ApiVersion, Handshake, ReadsId};
 use extender_gateway_core::{
     BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb,
     filter::Turn,
     score::{Normalization, Range},
 };
 use extender_policy_api::limits::REQUEST_BYTES;
-use extender_policy_api::v1beta1::{GetInfoResponse, TopologyCounts};
+use extender_policy_api::v1beta1::TopologyCounts;
 pub use extender_policy_api::v1beta1::{
     hook_service_server::SERVICE_NAME as HOOK_SERVICE,
     node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
@@ -90,8 +91,8 @@ pub struct VerbPlan {
     pub nodes: NodesView,
     /// Its view of the pod.
     pub pod: PodView,
-    /// The id of the declaration that these views are from; 0 without one.
-    pub reads_id: u32,
+    /// The declaration that these views are from.
+    pub reads_id: ReadsId,
     /// What it reads of pods, in words; `None` without a declaration.
     pub reads_of_pods: Option<Arc<str>>,
     /// In turn if its answer for a node may depend on other nodes, or it has side effects.
@@ -107,8 +108,8 @@ pub struct VerbPlan {
 pub struct BindPlan {
     /// Its view of the pod.
     pub pod: PodView,
-    /// The id of the declaration that the view is from; 0 without one.
-    pub reads_id: u32,
+    /// The declaration that the view is from.
+    pub reads_id: ReadsId,
 }
 
 /// How a backend scores.
@@ -136,8 +137,8 @@ pub struct HookPlan {
 pub struct PodHookPlan {
     /// Its view of the pod.
     pub pod: PodView,
-    /// The id of the declaration that the view is from; 0 without one.
-    pub reads_id: u32,
+    /// The declaration that the view is from.
+    pub reads_id: ReadsId,
     /// What it reads of pods, in words; `None` without a declaration.
     pub reads_of_pods: Option<Arc<str>>,
     /// Whether the change depends only on the view of the pod.
@@ -281,12 +282,9 @@ impl VerbPlan {
 
 impl Info {
     /// Reads the handshake of a backend with these settings. Only views of configured verbs get rows.
-    pub fn read(
-        response: GetInfoResponse,
-        settings: &config::BackendSettings,
-        known: &ClusterTables,
-    ) -> Self {
-        let reader = Reader { response: &response, known };
+    pub fn read(handshake: Handshake, settings: &config::BackendSettings, known: &ClusterTables) -> Self {
+        let Handshake { response, reads } = handshake;
+        let reader = Reader { response: &response, reads: &reads, known };
         let plans = PerPolicyVerb::from_fn(|verb| reader.plan(verb, settings));
         let about_nodes = |verb: PolicyVerb| plans[verb].as_ref().ok().and_then(Plan::about_nodes);
         let scores_with_filter = match (about_nodes(PolicyVerb::Filter), about_nodes(PolicyVerb::Score)) {

@@ -6,7 +6,6 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
-pub mod api;
 mod availability;
 pub mod breaker;
 mod connect;
@@ -41,7 +40,7 @@ use extender_gateway_contract::{
     hook::{self, Changes},
     nodes::NodeForm,
     preempt::{self, PreemptQuestion},
-    question::{CallFields, Question},
+    question::{Args, CallFields, Question, ScoresWanted, Wants},
 };
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Kept};
 use extender_gateway_observe::Metrics;
@@ -49,7 +48,10 @@ use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{RpcRole, Rpcs};
 use extender_gateway_settings as config;
-use extender_policy_api::{limits, v1beta1::Purpose};
+use extender_policy_api::{
+    limits,
+    v1beta1::{Purpose, Verb},
+};
 use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -76,10 +78,10 @@ pub struct Attempt<'r> {
     pub rpcs: &'r mut Rpcs,
 }
 
-/// A request as it is sent.
-struct Request<const N: usize> {
+/// What a request is about.
+#[derive(Clone, Copy)]
+struct Request {
     verb: PolicyVerb,
-    pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
     nodes: u32,
     form: NodeForm,
@@ -226,7 +228,12 @@ impl Backend {
         question: Question<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let read = |message| answer::filter(message, question.nodes.count, question.scores);
+        let (count, api) = (question.nodes.count, session.connection.api);
+        let wanted = match question.wants {
+            Wants::Scores => ScoresWanted::Wanted,
+            Wants::Nothing | Wants::Hook(_) => ScoresWanted::Unwanted,
+        };
+        let read = |message| answer::filter(message, count, wanted, api);
         self.ask_nodes(session, PolicyVerb::Filter, question, attempt, read).await
     }
 
@@ -265,15 +272,12 @@ impl Backend {
     ) -> Result<Changes, BackendFailure> {
         let verb = PolicyVerb::BeforeFilter;
         let allowed = session.info.pod_hook(verb)?.changes;
-        let request = Request {
-            verb,
-            pieces: session.connection.head.around(call, pod.clone(), session.info.most_request_bytes)?,
-            nodes: 0,
-            form: NodeForm::None,
-            largest_answer: limits::POD_RESPONSE_BYTES,
-        };
+        let request =
+            Request { verb, nodes: 0, form: NodeForm::None, largest_answer: limits::POD_RESPONSE_BYTES };
+        let (head, most) = (&session.connection.head, session.info.most_request_bytes);
+        let pieces = |args| head.about_pod(call, args, Verb::BeforeFilter, pod.clone(), most);
         let read = |message| hook::pod_change(message, allowed);
-        Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
+        Ok(Self::compare_revision(session, self.call(session, request, pieces, attempt, read).await?))
     }
 
     /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
@@ -287,14 +291,15 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb: PolicyVerb::Preempt,
-            pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
             form: NodeForm::Rows,
             largest_answer: largest_answer(count),
         };
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
+        let (head, most) = (&session.connection.head, session.info.most_request_bytes);
+        let pieces = |args| question.pieces(head, args, most);
         let read = |message| preempt::answer(message, count, offered);
-        Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
+        Ok(Self::compare_revision(session, self.call(session, request, pieces, attempt, read).await?))
     }
 
     /// Calls Bind. The attempt records the RPC.
@@ -306,17 +311,17 @@ impl Backend {
     ) -> Result<Bound, BackendFailure> {
         let plan = session.info.bind()?;
         let call =
-            CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id, snapshot: 0 };
+            CallFields { id: question.call, purpose: Purpose::Decide, reads: plan.reads_id, snapshot: 0 };
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
             verb: PolicyVerb::Bind,
-            pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
             largest_answer: limits::BIND_RESPONSE_BYTES,
         };
-        self.call(session, request, attempt, bind::answer).await
+        let pieces = |args| session.connection.head.around(call, args, fields.clone(), most);
+        self.call(session, request, pieces, attempt, bind::answer).await
     }
 
     /// Records that an answer contradicts a cached one: nothing is cached until the backend's next revision. Returns true
@@ -355,28 +360,46 @@ impl Backend {
         read: impl FnOnce(Bytes) -> Result<Reply<Answered<T>>, BackendFailure>,
     ) -> Result<Reply<T>, BackendFailure> {
         let count = question.nodes.count;
-        let request = Request {
-            verb,
-            pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
-            nodes: count,
-            form: question.nodes.form,
-            largest_answer: largest_answer(count),
-        };
-        Ok(match self.call(session, request, attempt, read).await? {
+        let request =
+            Request { verb, nodes: count, form: question.nodes.form, largest_answer: largest_answer(count) };
+        let (head, most) = (&session.connection.head, session.info.most_request_bytes);
+        let pieces = |args| head.pieces(question, args, most);
+        Ok(match self.call(session, request, pieces, attempt, read).await? {
             Reply::Answered(answered) => Reply::Answered(Self::compare_revision(session, answered)),
             Reply::Missed => Reply::Missed,
         })
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the answer. A backend that does not hold the args is sent them, once.
     async fn call<T, const N: usize>(
         &self,
         session: &Session,
-        request: Request<N>,
+        request: Request,
+        pieces: impl Fn(Args) -> Result<[Bytes; N], BackendFailure>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Request { verb, pieces, nodes, form, largest_answer } = request;
+        let Attempt { timeout, flow, rpcs } = attempt;
+        let began = Instant::now();
+        let once = Attempt { timeout, flow, rpcs: &mut *rpcs };
+        let mut answer = self.send(session, request, pieces(Args::Named)?, once).await;
+        if answer.as_ref().is_err_and(RpcError::lacks_args) && session.connection.head.can_send_args() {
+            let again = Attempt { timeout: timeout.saturating_sub(began.elapsed()), flow, rpcs };
+            answer = self.send(session, request, pieces(Args::Sent)?, again).await;
+        }
+        let answer = answer?;
+        contained_now(&self.metrics, || read(answer))
+    }
+
+    /// Sends a request.
+    async fn send<const N: usize>(
+        &self,
+        session: &Session,
+        request: Request,
+        pieces: [Bytes; N],
+        attempt: Attempt<'_>,
+    ) -> Result<Bytes, RpcError> {
+        let Request { verb, nodes, form, largest_answer } = request;
         let Attempt { timeout, flow, rpcs } = attempt;
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
@@ -387,7 +410,7 @@ impl Backend {
         let timeout = timeout.saturating_sub(queued);
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
-            return Err(BackendFailure::new(FailureKind::Late, detail));
+            return Err(BackendFailure::new(FailureKind::Late, detail).into());
         }
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         let _in_flight = endpoint.in_flight.enter();
@@ -418,16 +441,15 @@ impl Backend {
         if answer.as_ref().is_err_and(RpcError::excludes_an_effect) {
             rpcs.had_no_effect();
         }
-        let answer = answer.map_err(BackendFailure::from);
-        let failure = answer.as_ref().err().map(|failure| failure.kind);
-        if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) {
+        let failure = answer.as_ref().err().map(|error| error.failure.kind);
+        let lacks_args = answer.as_ref().is_err_and(RpcError::lacks_args);
+        if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) && !lacks_args {
             // The connection may be ending, or the verb has another declaration now; a handshake now detects that
             // sooner than the next regular one.
             endpoint.recheck.notify_one();
         }
         rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);
-        let answer = answer?;
-        contained_now(&self.metrics, || read(answer))
+        answer
     }
 
     /// Reports the end of a call after this time to its address.

@@ -3,6 +3,7 @@
 use super::handshake::FAILED;
 
 const ANOTHER_SERVICE: &str = "correct its url: another service listens there";
+const ANOTHER_SERVICE_OR_VERSION: &str = "correct its url: another service listens there, or one that speaks no version of the policy API of this gateway";
 const OTHER_IDENTITY: &str = "set its tls.certFile and tls.keyFile to a certificate that it accepts";
 
 /// Remedies by what a text contains that the gateway wrote, the first that fits.
@@ -30,7 +31,7 @@ pub fn of_failure(failure: &str) -> &'static str {
     if let Some(code) = grpc_code(failure) {
         return match code {
             "INVALID_ARGUMENT" => "correct its args: its message says what is wrong with them",
-            "UNIMPLEMENTED" => ANOTHER_SERVICE,
+            "UNIMPLEMENTED" => ANOTHER_SERVICE_OR_VERSION,
             _ => "see its log",
         };
     }

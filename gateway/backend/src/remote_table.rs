@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use extender_gateway_cluster::table::{NodeRow, NodeRows};
-use extender_gateway_contract::nodes::{NodesField, References};
+use extender_gateway_contract::nodes::{NodesField, References, TableName};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -51,7 +51,7 @@ pub(super) struct RemoteTable {
 #[derive(Debug)]
 pub struct AckedTable {
     /// `SyncNodesRequest.table`.
-    pub table: u64,
+    pub table: TableName,
     /// The acknowledged version.
     pub applied: u64,
     /// It has every row up to this version, or a later row of the node.
@@ -191,8 +191,10 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::info::ApiVersion;
 
     fn holding(table: u64) -> AckedTable {
+        let table = TableName { number: table, api: ApiVersion::NEWEST };
         AckedTable { table, applied: 1, rows: 1, generation: 0 }
     }
 

@@ -25,10 +25,9 @@ use extender_gateway_settings as config;
 
 use super::{
     answer_cache::AnswerCache,
-    api::ApiVersion,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
-    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
+    info::{ApiVersion, HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
     introspection,
     remote_table::RemoteTables,
 };
@@ -135,14 +134,16 @@ impl Paths {
     pub(super) fn new(url: &config::BackendUrl, api: ApiVersion) -> Self {
         let path = |service: &str, method: &str| path(url, &api.service(service), method);
         Self {
-            verbs: PerPolicyVerb::from_fn(|verb| match verb {
-                PolicyVerb::Filter => path(POLICY_SERVICE, "Filter"),
-                PolicyVerb::Score => path(POLICY_SERVICE, "Score"),
-                PolicyVerb::Preempt => path(POLICY_SERVICE, "Preempt"),
-                PolicyVerb::Bind => path(POLICY_SERVICE, "Bind"),
-                PolicyVerb::BeforeFilter => path(HOOK_SERVICE, "BeforeFilter"),
-                PolicyVerb::BeforeFilterNodes => path(HOOK_SERVICE, "BeforeFilterNodes"),
-                PolicyVerb::BeforeScore => path(HOOK_SERVICE, "BeforeScore"),
+            verbs: PerPolicyVerb::from_fn(|verb| {
+                let service = match verb {
+                    PolicyVerb::Filter | PolicyVerb::Score | PolicyVerb::Preempt | PolicyVerb::Bind => {
+                        POLICY_SERVICE
+                    }
+                    PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => {
+                        HOOK_SERVICE
+                    }
+                };
+                path(service, api.method(verb))
             }),
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
             health: path("grpc.health.v1.Health", "Check"),

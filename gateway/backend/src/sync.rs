@@ -9,7 +9,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_cluster::table::{Column, NodeTable};
-use extender_gateway_contract::protobuf::malformed;
+use extender_gateway_contract::{nodes::TableName, protobuf::malformed};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
@@ -25,7 +25,7 @@ use self::difference::{Difference, SentRows};
 use super::{
     containment::contained,
     grpc::{Duplex, RpcError},
-    info::{ClusterTables, Info, NODE_TABLE_SERVICE, NodesView},
+    info::{ApiVersion, ClusterTables, Info, NODE_TABLE_SERVICE, NodesView},
     remote_table::{AckedTable, MissBreaker, RemoteTable, RemoteTables, TableSource},
     session::{Connection, SessionTask},
 };
@@ -188,7 +188,7 @@ impl TableStream {
     async fn fill(&self, changes: &mut watch::Receiver<()>) -> Result<(), RpcError> {
         let mut stream = Duplex::open(&self.connection.requests, &self.connection.paths.sync).await?;
         let generation = self.table.read().generation();
-        let mut sent = SentRows::new(unique_name(), self.described.clone());
+        let mut sent = SentRows::new(unique_name(self.connection.api), self.described.clone());
         loop {
             let difference = {
                 let read = self.table.read();
@@ -217,7 +217,7 @@ async fn send(stream: &mut Duplex, message: Bytes, sent: &SentRows) -> Result<()
     let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not accept the node table");
     let answer = timeout(MESSAGE_TIMEOUT, stream.exchange(message)).await.map_err(late)??;
     let SentRows { table, version, .. } = sent;
-    let malformed = |what: String| malformed(format!("table {table:016x}: {what}"));
+    let malformed = |what: String| malformed(format!("table {}: {what}", table.text()));
     let SyncNodesResponse { applied } =
         SyncNodesResponse::decode(answer).map_err(|error| malformed(error.to_string()))?;
     if applied == *version {
@@ -227,8 +227,8 @@ async fn send(stream: &mut Duplex, message: Bytes, sent: &SentRows) -> Result<()
 }
 
 /// A unique table name.
-fn unique_name() -> u64 {
+fn unique_name(api: ApiVersion) -> TableName {
     use std::hash::{BuildHasher, RandomState};
     // The random key of a hasher is the standard library's source of randomness.
-    RandomState::new().hash_one(0_u8)
+    TableName { number: RandomState::new().hash_one(0_u8), api }
 }

@@ -197,6 +197,7 @@ timeouts:
   bind: 10s
   shutdown: 25s
 cluster: {}
+  # name: backends are told none
   # kubeconfig: KUBECONFIG, ~/.kube/config or the pod's service account
 nodes:
   source: File

@@ -5,9 +5,10 @@ use extender_gateway_core::{BackendFailure, filter::Refusal, reason};
 use extender_policy_api::limits::{
     NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES, SHOWN_REASON_BYTES,
 };
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, RejectionKind, result::Outcome};
 
 use crate::{
+    api::ApiVersion,
     protobuf::{count_numbers, decoded, fields, malformed},
     question::ScoresWanted as Wanted,
     scores,
@@ -90,6 +91,7 @@ pub fn filter(
     message: Bytes,
     count: u32,
     wanted: Wanted,
+    api: ApiVersion,
 ) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
     check_rejections(&message, count)?;
     let scores = scores::read(&message, FILTER_SCORES, count)?;
@@ -98,17 +100,23 @@ pub fn filter(
     check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| scores::all(scores, count)).transpose()?;
-    let refusals =
-        rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions, rule }| {
-            Refusal {
-                reason: cut(reason, REASON_BYTES),
-                rule: cut(rule, RULE_BYTES),
-                preemption_may_help,
-                positions,
-            }
-        });
+    let refusals = rejections.into_iter().map(|api::Rejection { reason, kind, positions, rule }| Refusal {
+        reason: cut(reason, REASON_BYTES),
+        rule: cut(rule, RULE_BYTES),
+        preemption_may_help: preemption_may_help(kind, api),
+        positions,
+    });
     let value = FilterAnswer { refusals: refusals.collect(), scores };
     Ok(Reply::Answered(Answered { value, revision }))
+}
+
+/// Whether evictions could change the verdict. A kind that the gateway does not know is the default. In v1alpha1 the field was
+/// a boolean, and the default the other one.
+fn preemption_may_help(kind: i32, api: ApiVersion) -> bool {
+    match api {
+        ApiVersion::V1Beta1 => kind != RejectionKind::Unresolvable as i32,
+        ApiVersion::V1Alpha1 => kind == RejectionKind::Unschedulable as i32,
+    }
 }
 
 /// Reads the answer to Score about `count` nodes.
@@ -170,11 +178,12 @@ fn check_rejections(message: &[u8], count: u32) -> Result<(), BackendFailure> {
 
 /// Checks that the nodes were evaluated; returns the revision.
 pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
-    let api::Result { evaluated, miss, revision } =
-        result.ok_or_else(|| malformed("response has no result"))?;
-    if miss != api::Miss::Unspecified as i32 {
-        return Ok(Reply::Missed);
-    }
+    let api::Result { outcome, revision } = result.ok_or_else(|| malformed("response has no result"))?;
+    let evaluated = match outcome {
+        Some(Outcome::Miss(_)) => return Ok(Reply::Missed),
+        Some(Outcome::Evaluated(evaluated)) => evaluated,
+        None => return Err(malformed("the result has neither `evaluated` nor `miss`")),
+    };
     if evaluated != count {
         return Err(malformed(format!("evaluated {evaluated} nodes, expected {count}")));
     }
@@ -201,7 +210,7 @@ mod tests {
     use super::*;
 
     fn result(evaluated: u32) -> api::Result {
-        api::Result { evaluated, miss: 0, revision: "r1".into() }
+        api::Result::answered(evaluated, "r1")
     }
 
     fn rejection(positions: &[u32]) -> Rejection {
@@ -213,6 +222,7 @@ mod tests {
         let answer = |result, rejections| FilterResponse { result, rejections, scores: None };
         for (answer, detail) in [
             (FilterResponse::default(), "response has no result"),
+            (answer(Some(api::Result::default()), vec![]), "the result has neither `evaluated` nor `miss`"),
             (answer(Some(result(0)), vec![]), "evaluated 0 nodes, expected 3"),
             (answer(Some(result(4)), vec![]), "evaluated 4 nodes, expected 3"),
             (
@@ -227,11 +237,12 @@ mod tests {
             (answer(Some(result(1)), vec![rejection(&[0]); 4]), "4 rejections for 3 nodes"),
             (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 rejected positions for 3 nodes"),
             (
-                answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
+                answer(Some(api::Result::missed(api::Miss::FormUnknown)), vec![]),
                 "the backend does not support inline nodes, which are required",
             ),
         ] {
-            let read = filter(answer.encode_to_vec().into(), 3, Wanted::Wanted).and_then(Reply::inline);
+            let read = filter(answer.encode_to_vec().into(), 3, Wanted::Wanted, ApiVersion::NEWEST)
+                .and_then(Reply::inline);
             let failure = read.unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
@@ -239,6 +250,7 @@ mod tests {
             answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(),
             3,
             Wanted::Wanted,
+            ApiVersion::NEWEST,
         )
         .and_then(Reply::inline)
         .unwrap();
@@ -287,7 +299,12 @@ mod tests {
             ("empty scores", fill(&[0x1a, 0])),
             ("scores", fill(&[0x1a, 2, 0x08, 0])),
         ] {
-            let cost = measure(|| assert!(filter(message.clone(), NODES, Wanted::Wanted).is_err(), "{name}"));
+            let cost = measure(|| {
+                assert!(
+                    filter(message.clone(), NODES, Wanted::Wanted, ApiVersion::NEWEST).is_err(),
+                    "{name}"
+                );
+            });
             assert!(cost.bytes_max < 64 << 10, "{name}: {cost:?}");
         }
         let scores = fill(&[0x12, 2, 0x08, 0]);
@@ -296,11 +313,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rejection_that_says_nothing_about_evictions_is_kube_schedulers_default() {
+        use RejectionKind::{Unresolvable, Unschedulable, Unspecified};
+        let helps = |api| {
+            [Unspecified as i32, Unschedulable as i32, Unresolvable as i32, 9]
+                .map(|kind| preemption_may_help(kind, api))
+        };
+        assert_eq!(helps(ApiVersion::V1Beta1), [true, true, false, true]);
+        // There it was a boolean.
+        assert_eq!(helps(ApiVersion::V1Alpha1)[..2], [false, true]);
+    }
+
+    #[test]
     fn a_long_reason_is_cut() {
         for text in ["%", "é"] {
             let long = Rejection { reason: format!("a{}", text.repeat(5 << 20)), ..rejection(&[0]) };
             let answer = FilterResponse { result: Some(result(1)), rejections: vec![long], scores: None };
-            let read = filter(answer.encode_to_vec().into(), 1, Wanted::Unwanted).and_then(Reply::inline);
+            let read = filter(answer.encode_to_vec().into(), 1, Wanted::Unwanted, ApiVersion::NEWEST)
+                .and_then(Reply::inline);
             let reason = &read.unwrap().value.refusals[0].reason;
             assert!((4093..=4096).contains(&reason.len()) && reason.capacity() <= 4096, "{}", reason.len());
         }
@@ -318,7 +348,9 @@ mod tests {
         for (answer, detail) in
             [(rejections, "4 rejections for 3 nodes"), (positions, "4 rejected positions for 3 nodes")]
         {
-            let failure = filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted).unwrap_err();
+            let failure =
+                filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted, ApiVersion::NEWEST)
+                    .unwrap_err();
             assert_eq!(failure.detail, detail);
         }
         let scores = ScoreResponse { result: None, scores: Some(Scores { values: vec![7; 4] }) };
@@ -330,7 +362,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0_u32..5) {
             let bytes = Bytes::from(bytes);
-            let _ = filter(bytes.clone(), count, Wanted::Wanted);
+            let _ = filter(bytes.clone(), count, Wanted::Wanted, ApiVersion::NEWEST);
             let _ = score(bytes, count);
         }
     }

@@ -9,7 +9,7 @@ use extender_policy_api::limits::{
     KEY_BYTES, NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
 };
 use extender_policy_api::v1beta1::{
-    BeforeScoreResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
+    ChangeResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
 use prost::Message;
 
@@ -55,8 +55,7 @@ pub fn changes(
     allowed: ChangedParts,
 ) -> Result<Reply<Answered<Changes>>, BackendFailure> {
     check_size(&message, count)?;
-    // The responses of all hooks are parts of this one.
-    let BeforeScoreResponse { result, pod, nodes } = decoded(message)?;
+    let ChangeResponse { result, pod, nodes } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     check_positions(nodes.iter().flat_map(|change| &change.positions), count, "changed")?;
     let pod = pod.map(|change| read_pod(change, allowed)).transpose()?;

@@ -3,6 +3,7 @@
 //! requests, [`answer`], [`preempt`], [`bind`] and [`hook`] check responses, and [`change`] applies what hooks change.
 
 pub mod answer;
+pub mod api;
 pub mod bind;
 pub mod change;
 pub mod facts;

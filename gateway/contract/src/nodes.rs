@@ -1,10 +1,12 @@
 //! The nodes of a request, as a field that requests of several backends share: rows, or references to a table.
 
 use bytes::Bytes;
-use prost::encoding::{encode_varint, encoded_len_varint, fixed64};
+use prost::encoding::{encode_varint, encoded_len_varint};
 
 use super::{
-    protobuf::{field_len, put_bytes, put_head, put_number},
+    api::ApiVersion,
+    protobuf::{field_len, put_bytes, put_fixed, put_head, put_number},
+    question::hexadecimal,
     row::put_row,
 };
 
@@ -15,10 +17,12 @@ const COUNT: u32 = 1;
 const ROWS: u32 = 2;
 const REFERENCE: u32 = 3;
 /// Fields of `NodeRef`.
-const REF_TABLE: u32 = 1;
+/// In v1alpha1 a number.
+const REF_TABLE_NUMBER: u32 = 1;
 const REF_AT_LEAST: u32 = 2;
 const REF_IDS: u32 = 3;
 const REF_ROWS: u8 = 4;
+const REF_TABLE: u32 = 5;
 
 /// Nodes as a field of a request.
 #[derive(Debug, Clone)]
@@ -96,6 +100,38 @@ impl Rows {
     }
 }
 
+/// The name of a backend's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableName {
+    /// As a number.
+    pub number: u64,
+    /// The package that the backend speaks: in v1alpha1 it is this number, otherwise text.
+    pub api: ApiVersion,
+}
+
+impl TableName {
+    /// As text.
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(&hexadecimal(self.number)).into_owned()
+    }
+
+    /// The length of its field, with the key.
+    fn len(self) -> usize {
+        match self.api {
+            ApiVersion::V1Beta1 => field_len(hexadecimal(self.number).len()),
+            ApiVersion::V1Alpha1 => 1 + size_of::<u64>(),
+        }
+    }
+
+    /// Writes it as the field with the first number, or with the second one, that of v1alpha1.
+    pub fn put(self, field: u32, field_of_v1alpha1: u32, out: &mut Vec<u8>) {
+        match self.api {
+            ApiVersion::V1Beta1 => put_bytes(field, &hexadecimal(self.number), out),
+            ApiVersion::V1Alpha1 => put_fixed(field_of_v1alpha1, self.number, out),
+        }
+    }
+}
+
 /// Nodes named by the ids in a backend's table; those that it may not have, by row.
 #[derive(Debug)]
 pub struct References {
@@ -131,16 +167,16 @@ impl References {
     }
 
     /// The finished field, for this table at this version or a later one.
-    pub fn finish(self, table: u64, at_least: u64) -> NodesField {
+    pub fn finish(self, table: TableName, at_least: u64) -> NodesField {
         let Self { ids, rows, count } = self;
         let version = 1 + encoded_len_varint(at_least);
-        let reference = 1 + size_of::<u64>() + version + field_len(ids.len()) + rows.len();
+        let reference = table.len() + version + field_len(ids.len()) + rows.len();
         let count_len = 1 + encoded_len_varint(u64::from(count));
         let mut field = Vec::with_capacity(HEADROOM + reference);
         put_head(NODES, count_len + field_len(reference), &mut field);
         put_number(COUNT, u64::from(count), &mut field);
         put_head(REFERENCE, reference, &mut field);
-        fixed64::encode(REF_TABLE, &table, &mut field);
+        table.put(REF_TABLE, REF_TABLE_NUMBER, &mut field);
         put_number(REF_AT_LEAST, at_least, &mut field);
         put_bytes(REF_IDS, &ids, &mut field);
         field.extend_from_slice(&rows);

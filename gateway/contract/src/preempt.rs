@@ -9,7 +9,7 @@ use crate::{
     answer::{Answered, evaluated},
     nodes::NodesField,
     protobuf::{count_numbers, decoded, fields, malformed},
-    question::{CallFields, RequestHead},
+    question::{Args, CallFields, RequestHead},
 };
 
 /// The field that only `PreemptRequest` has.
@@ -33,12 +33,12 @@ impl PreemptQuestion<'_> {
     ///
     /// # Errors
     /// As for [`RequestHead::begin`].
-    pub fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
+    pub fn pieces(self, head: &RequestHead, args: Args, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.bytes.clone();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
-        let mut first = head.begin(self.call, rest, most)?;
+        let mut first = head.begin(self.call, args, rest, most)?;
         first.put_slice(self.pod);
         Ok([first.into(), nodes, candidates.into()])
     }
@@ -101,9 +101,11 @@ mod tests {
     use prost::Message;
 
     use crate::{
+        api::{ApiVersion, ReadsId},
         nodes::Rows,
         pod::{PodView, pod_field},
         preempt::*,
+        question::Parties,
         row,
     };
 
@@ -128,13 +130,17 @@ mod tests {
             Candidate { placeholder: true, ..Candidate::default() },
         ];
         let question = PreemptQuestion {
-            call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads_id: 0, snapshot: 0 },
+            call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads: ReadsId::None, snapshot: 0 },
             pod: &pod,
             nodes: &nodes,
             candidates: &candidates,
         };
-        let head = RequestHead::new("gateway-0", "guard", None);
-        let framed = question.pieces(&head, usize::MAX).unwrap().concat();
+        let head = RequestHead::new(
+            ApiVersion::NEWEST,
+            Parties { gateway: "gateway-0", cluster: "east", backend: "guard" },
+            None,
+        );
+        let framed = question.pieces(&head, Args::Named, usize::MAX).unwrap().concat();
         assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
         let request = PreemptRequest::decode(&framed[5..]).unwrap();
         assert_eq!(request.candidates, candidates);
@@ -142,7 +148,7 @@ mod tests {
         assert_eq!((call.purpose(), call.backend.as_str()), (Purpose::Shadow, "guard"));
         assert_eq!(request.nodes.unwrap().count, 2);
         assert_eq!(request.pod.unwrap().identity.unwrap().name, "web-0");
-        let failure = question.pieces(&head, 10).unwrap_err();
+        let failure = question.pieces(&head, Args::Named, 10).unwrap_err();
         let detail =
             format!("the request has {} bytes, the backend accepts 10 (max_request_bytes)", framed.len() - 5);
         assert_eq!(failure.detail, detail);
@@ -157,7 +163,7 @@ mod tests {
             pdb_violations: Some(7),
         }];
         let answered = |result| PreemptResponse { result, kept: kept.clone() }.encode_to_vec().into();
-        let result = api::Result { evaluated: 2, revision: "r1".into(), ..api::Result::default() };
+        let result = api::Result::answered(2, "r1");
         assert_eq!(answer(answered(None), 2, 1).unwrap_err().detail, "response has no result");
         assert_eq!(
             answer(answered(Some(result.clone())), 3, 1).unwrap_err().detail,

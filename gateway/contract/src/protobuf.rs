@@ -149,12 +149,7 @@ mod tests {
             Ok(4),
             "1 and 255 alone, two packed"
         );
-        let rejection = Rejection {
-            reason: "no".into(),
-            preemption_may_help: true,
-            positions: vec![7],
-            rule: "r".into(),
-        };
+        let rejection = Rejection { reason: "no".into(), kind: 1, positions: vec![7], rule: "r".into() };
         assert_eq!(count_numbers(&rejection.encode_to_vec(), 3, 1), Ok(1));
         assert_eq!(count_numbers(&Rejection::default().encode_to_vec(), 3, 1), Ok(0));
     }

@@ -16,7 +16,7 @@ use extender_gateway_cluster::table::{NodeRows, RowKey};
 use extender_gateway_contract::{
     answer::Reply,
     nodes::NodesField,
-    question::{CallFields, Question, ScoresWanted},
+    question::{CallFields, Question, Wants},
 };
 use extender_gateway_core::{BackendFailure, PolicyVerb, filter::Asked};
 use extender_gateway_record::{CacheSource, OpenAttempt};
@@ -49,9 +49,9 @@ pub(super) trait NodeQuestion: Sync {
     /// What the backend is called for.
     fn verb(&self) -> PolicyVerb;
 
-    /// Whether scores are requested with the answer.
-    fn scores(&self, _: &Info) -> ScoresWanted {
-        ScoresWanted::Unwanted
+    /// What is wanted besides what the method says.
+    fn wants(&self, _: &Info) -> Wants {
+        Wants::Nothing
     }
 
     fn send(
@@ -157,7 +157,7 @@ pub(super) struct Ask<'a> {
     context: &'a CallContext<'a>,
     /// The nodes.
     asked: &'a Asked,
-    scores: ScoresWanted,
+    wants: Wants,
 }
 
 impl Participant<'_> {
@@ -190,9 +190,9 @@ impl Participant<'_> {
         let mut session = Arc::clone(&ready.session);
         let mut tries = asker.begin(&session, attempt)?;
         loop {
-            let (plan, scores) = (session.info.about_nodes(verb)?, question.scores(&session.info));
+            let (plan, wants) = (session.info.about_nodes(verb)?, question.wants(&session.info));
             let ask =
-                Ask { backend: self.backend, session: &session, plan, ready, context, asked: nodes, scores };
+                Ask { backend: self.backend, session: &session, plan, ready, context, asked: nodes, wants };
             let fits = |other: &Session| ready.fits(verb, other, encoded);
             match ask.recall_or_ask(question, &mut tries).await {
                 Ok(answer) => return Ok(answer),
@@ -290,8 +290,8 @@ impl<'a> Ask<'a> {
     ) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let CallContext { id, purpose, .. } = self.context;
         let (reads_id, snapshot) = (self.plan.reads_id, self.nodes().snapshot);
-        let call = CallFields { id, purpose: *purpose, reads_id, snapshot };
-        let request = Question { call, pod: self.pod(), nodes, scores: self.scores };
+        let call = CallFields { id, purpose: *purpose, reads: reads_id, snapshot };
+        let request = Question { call, pod: self.pod(), nodes, wants: self.wants };
         question.send(self.backend, self.session, request, tries.request()).await
     }
 

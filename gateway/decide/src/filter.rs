@@ -10,7 +10,7 @@ use extender_gateway_backend::{
 };
 use extender_gateway_contract::{
     answer::{FilterAnswer, Reply},
-    question::{Question, ScoresWanted},
+    question::{Question, Wants},
 };
 use extender_gateway_core::{
     BackendFailure, PolicyVerb,
@@ -342,8 +342,8 @@ impl NodeQuestion for FilterQuestion {
         PolicyVerb::Filter
     }
 
-    fn scores(&self, info: &Info) -> ScoresWanted {
-        info.scores_with_filter
+    fn wants(&self, info: &Info) -> Wants {
+        info.scores_with_filter.into()
     }
 
     async fn send(

@@ -4,12 +4,14 @@
 use extender_gateway_backend::{
     Attempt, Backend,
     answer_cache::{AnswerCache, InternedCache, VerbCache},
+    info::Info,
     session::Session,
 };
 use extender_gateway_contract::{
     answer::Reply,
+    api,
     hook::{ChangedNodes, Changes},
-    question::{CallFields, Question},
+    question::{CallFields, Question, Wants},
 };
 use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
 use extender_gateway_record::{CallRecord, OpenAttempt, Outcome};
@@ -170,7 +172,7 @@ async fn ask_about_pod(
         return Ok(known.clone());
     }
     let CallContext { id, purpose, .. } = &*context;
-    let call = CallFields { id, purpose: *purpose, reads_id: plan.reads_id, snapshot: 0 };
+    let call = CallFields { id, purpose: *purpose, reads: plan.reads_id, snapshot: 0 };
     let changes = backend.pod_hook(session, call, &pod, tries.request()).await?;
     // The answer may have shown that the backend has changed.
     let cache = cache.filter(|_| session.cache.is_trusted());
@@ -204,6 +206,10 @@ impl NodeQuestion for HookQuestion {
 
     fn verb(&self) -> PolicyVerb {
         self.verb
+    }
+
+    fn wants(&self, _: &Info) -> Wants {
+        api::hook(self.verb).map_or(Wants::Nothing, Wants::Hook)
     }
 
     async fn send(

@@ -150,7 +150,7 @@ impl Decider {
             tries.attempt.set_requested(encoded.candidates.len());
             let purpose = self.settings.purpose.of_calls();
             let question = PreemptQuestion {
-                call: CallFields { id, purpose, reads_id: encoded.reads_id, snapshot: 0 },
+                call: CallFields { id, purpose, reads: encoded.reads_id, snapshot: 0 },
                 pod: &encoded.pod,
                 nodes,
                 candidates: &encoded.messages,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use extender_gateway_backend::{Backend, endpoints::Caller, session::Session};
 use extender_gateway_contract::{
+    api::ReadsId,
     nodes::NodesField,
     preempt::PreemptQuestion,
-    question::{CallFields, Question, ScoresWanted},
+    question::{CallFields, Question, Wants},
 };
 use extender_gateway_core::{
     BackendFailure, PolicyVerb,
@@ -52,8 +53,8 @@ pub(super) enum Decided {
 struct ShadowCall {
     session: Arc<Session>,
     pod: Bytes,
-    /// The id of the declaration that pod and nodes are encoded with.
-    reads_id: u32,
+    /// The declaration that pod and nodes are encoded with.
+    reads_id: ReadsId,
     /// The number of the state of the nodes; 0 without one.
     snapshot: u64,
     nodes: NodesField,
@@ -240,8 +241,8 @@ impl ShadowCall {
         attempt.set_requested(nodes.count as usize);
         let (backend, purpose) = (asker.backend, asker.purpose);
         let mut tries = asker.begin(&session, attempt)?;
-        let call = CallFields { id, purpose, reads_id, snapshot };
-        let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
+        let call = CallFields { id, purpose, reads: reads_id, snapshot };
+        let request = Question { call, pod: &pod, nodes: &nodes, wants: Wants::Nothing };
         match question {
             ShadowQuestion::Filter { nodes } => {
                 let refusals = backend.filter(&session, request, tries.request()).await?.inline()?.refusals;

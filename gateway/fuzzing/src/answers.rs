@@ -9,6 +9,7 @@ use bytes::Bytes;
 use extender_gateway_backend::grpc;
 use extender_gateway_contract::{
     answer::{self, FilterAnswer, Reply},
+    api::ApiVersion,
     bind as contract_bind,
     change::{
         ChangedParts, change_pod, changed_row, node_in_words, parts_of_node, parts_of_pod, pod_in_words,
@@ -135,10 +136,11 @@ fn plain_row(view: &RowView) -> Bytes {
 /// A filter answer is refused, or decides about each node at most once.
 pub fn filter(bytes: &[u8]) {
     let Some(Answer { message, count, wanted }) = Answer::read(bytes) else { return };
-    let answered = match answer::filter(message.clone(), count, wanted).and_then(Reply::inline) {
-        Ok(answered) => answered,
-        Err(failure) => return malformed(&failure),
-    };
+    let answered =
+        match answer::filter(message.clone(), count, wanted, ApiVersion::NEWEST).and_then(Reply::inline) {
+            Ok(answered) => answered,
+            Err(failure) => return malformed(&failure),
+        };
     let FilterAnswer { refusals, scores } = answered.value;
     assert!(scores.as_ref().is_none_or(|scores| scores.len() == count as usize));
     assert!(scores.is_none() || wanted == ScoresWanted::Wanted);

@@ -2,10 +2,9 @@
 
 use std::{path::Path, sync::LazyLock};
 
-use bytes::Bytes;
 use extender_gateway_backend::{
     handshake::read,
-    info::{ClusterTables, Info},
+    info::{ApiVersion, ClusterTables, Info},
 };
 use extender_gateway_core::{FailureKind, PolicyVerb};
 use extender_gateway_settings::{BackendSettings, Config, NodeSource};
@@ -34,20 +33,29 @@ static BACKENDS: LazyLock<Vec<BackendSettings>> = LazyLock::new(|| {
 
 /// A handshake is refused as a whole, or each verb has a plan or a sentence; read again, it is the same.
 pub fn handshake(bytes: &[u8]) {
-    let response = match read(Bytes::copy_from_slice(bytes)) {
-        Ok(response) => response,
+    for api in ApiVersion::ALL {
+        of_package(bytes, api);
+    }
+}
+
+fn of_package(bytes: &[u8], api: ApiVersion) {
+    let handshake = match read(bytes, api) {
+        Ok(handshake) => handshake,
         Err(failure) => {
             assert_eq!(failure.kind, FailureKind::Malformed);
             return one_line(&failure.detail, LONGEST_FAILURE);
         }
     };
-    let encoded = response.encode_to_vec();
-    assert_eq!(read(encoded.into()).as_ref(), Ok(&response));
+    let encoded = handshake.response.encode_to_vec();
+    assert_eq!(
+        read(&encoded, ApiVersion::NEWEST).map(|read| read.response).as_ref(),
+        Ok(&handshake.response)
+    );
     for source in [NodeSource::NamesOnly, NodeSource::Request, NodeSource::Watch] {
         let tables = ClusterTables::of_source(source);
         for backend in &*BACKENDS {
-            let info = Info::read(response.clone(), backend, &tables);
-            let again = Info::read(response.clone(), backend, &tables);
+            let info = Info::read(handshake.clone(), backend, &tables);
+            let again = Info::read(handshake.clone(), backend, &tables);
             verbs(&info);
             assert_eq!(words(&info), words(&again));
             assert!(info.columns().eq(again.columns()), "the same views have the same columns");

@@ -31,6 +31,8 @@ mod names {
     pub(super) const CHANGED: &str = "extender.nodes.changed";
     /// What a hook changed of the pod, in words.
     pub(super) const POD_CHANGE: &str = "extender.pod.change";
+    /// The hook, of a request of one.
+    pub(super) const HOOK: &str = "extender.hook";
     /// What the backend reads of pods, if cached answers were used: they are those of pods that are equal in this.
     pub(super) const READS_OF_PODS: &str = "extender.backend.reads_of_pods";
     /// The number of nodes that were sent to the backend.

@@ -77,7 +77,8 @@ impl Assembly {
         let exempt = default_exempt(own_namespace());
         let (overridden, changes) = mpsc::channel(CHANGES);
         Self {
-            connections: Connections::new(Arc::clone(&gateway), &observer, cadences),
+            connections: Connections::new(Arc::clone(&gateway), &observer, cadences)
+                .of_cluster(config.cluster.name.as_deref().unwrap_or_default()),
             gateway,
             tables,
             pods: Arc::default(),

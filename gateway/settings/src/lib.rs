@@ -56,7 +56,8 @@ use backend::BACKENDS;
 use checks::{check_config, check_verbs};
 use setting::{Setting, Yaml, choices, settings, write_scalar};
 use values::{
-    backend_names, body_size, bytes_in_flight, exempt_namespaces, verb_path, write_list, write_size,
+    backend_names, body_size, bytes_in_flight, cluster_name, exempt_namespaces, verb_path, write_list,
+    write_size,
 };
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ settings! {
     log "log": LogSettings, section;
     /// The time limits of calls.
     timeouts "timeouts": Timeouts, section;
-    /// How to reach the apiserver.
+    /// The cluster: its name, and how to reach the apiserver.
     cluster "cluster": Cluster, section;
     /// Where facts about nodes come from.
     nodes "nodes": NodeSource, section;
@@ -203,9 +204,12 @@ settings! {
 }
 
 settings! {
-    /// How to reach the apiserver.
+    /// The cluster: its name, and how to reach the apiserver.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
+    pub struct Cluster: "a mapping such as {name: east, kubeconfig: FILE}";
+    /// The cluster's name, which backends are told with each call: one that serves several clusters tells them apart by it. Up to 63
+    /// lower case letters, digits and `-`.
+    name "name" as (cluster_name, write_scalar, TEXT): String, absent("backends are told none");
     /// The kubeconfig file for the apiserver. Missing files in the variable `KUBECONFIG` are skipped, but at least one must exist. See
     /// [access to the apiserver](operations.md#apiserver-access).
     kubeconfig "kubeconfig": PathBuf, absent("KUBECONFIG, ~/.kube/config or the pod's service account");

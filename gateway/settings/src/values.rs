@@ -244,6 +244,15 @@ pub(super) fn annotation_name(field: &Cursor<'_>) -> Option<String> {
     field.parsed("the name of an annotation such as example.com/traceparent", names::label_key)
 }
 
+pub(super) fn cluster_name(field: &Cursor<'_>) -> Option<String> {
+    field.parsed("the name of a cluster such as east", |text| {
+        if names::is_dns_label(text) {
+            return Ok(text.to_owned());
+        }
+        Err(format!("{} is not a label of at most 63 lower case letters, digits and -", echo(text)))
+    })
+}
+
 pub(super) fn verb_path(field: &Cursor<'_>) -> Option<String> {
     field.parsed("the end of a path without slashes around it such as predicates/always_true", |text| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');

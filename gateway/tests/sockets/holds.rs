@@ -7,7 +7,7 @@ use std::{
 
 use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
 use extender_policy_api::v1beta1::{
-    self as api, BeforeScoreResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodeView, Resources, Verb,
+    self as api, ChangeResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodeView, Resources, Verb,
 };
 use prost::Message;
 use serde_json::json;
@@ -64,7 +64,7 @@ fn held(revision: &str) -> Act {
     let change =
         NodeChange { positions: vec![0], holds: vec![Hold { resources, users }], ..NodeChange::default() };
     let result = Some(api::Result { revision: revision.to_owned(), ..result(1) });
-    let answer = BeforeScoreResponse { result, pod: None, nodes: vec![change] };
+    let answer = ChangeResponse { result, pod: None, nodes: vec![change] };
     Act::Message(answer.encode_to_vec())
 }
 
@@ -85,7 +85,8 @@ async fn used(gateway: &Gateway, policy: &Scripted) -> (i64, i64) {
 
 async fn never_more_or_less_than_is_held(hook: GetInfoResponse) {
     let cluster = Arc::<Cluster>::default();
-    let (pure, revision) = (hook.verbs.last().unwrap().pure, hook.revision.clone());
+    let (pure, revision) =
+        (hook.verbs.last().unwrap().effects() == api::Effects::Pure, hook.revision.clone());
     let during = Arc::clone(&cluster);
     let hook = Scripted::start(hook, move |verb, message| match verb {
         "BeforeFilterNodes" => {

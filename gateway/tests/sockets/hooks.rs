@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    BeforeFilterResponse, BeforeScoreResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange,
-    NodeView, PodChange, PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
+    self as api, ChangeResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange, NodeView,
+    PodChange, PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ pub(crate) fn hooks(verbs: &[Verb]) -> GetInfoResponse {
 pub(crate) fn pure_hooks(verbs: &[Verb]) -> GetInfoResponse {
     let mut info = GetInfoResponse { revision: "r1".to_owned(), ..hooks(verbs) };
     for verb in info.verbs.iter_mut().skip(2) {
-        verb.pure = true;
+        verb.set_effects(api::Effects::Pure);
         let is_of_pod = verb.verb() == Verb::BeforeFilter;
         verb.changes.retain(|part| is_of_pod || *part >= ChangedPart::NodeLabels.into());
     }
@@ -85,7 +85,9 @@ fn cpu(milli_cpu: i64) -> Resources {
 }
 
 fn pod_answer(change: PodChange) -> Act {
-    Act::Message(BeforeFilterResponse { result: Some(result(1)), pod: Some(change) }.encode_to_vec())
+    Act::Message(
+        ChangeResponse { result: Some(result(1)), pod: Some(change), nodes: Vec::new() }.encode_to_vec(),
+    )
 }
 
 /// The answer to a hook about nodes that changes the nodes of these names.
@@ -95,7 +97,7 @@ fn nodes_answer(message: &Bytes, pod: Option<PodChange>, changes: Vec<(&str, Nod
     let nodes = changes
         .into_iter()
         .filter_map(|(name, change)| Some(NodeChange { positions: vec![position(name)?], ..change }));
-    let answer = BeforeScoreResponse { result: Some(result(names.len())), pod, nodes: nodes.collect() };
+    let answer = ChangeResponse { result: Some(result(names.len())), pod, nodes: nodes.collect() };
     Act::Message(answer.encode_to_vec())
 }
 
@@ -200,7 +202,7 @@ async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() 
             told.collect::<Vec<_>>(),
             expected.map(|(name, cpu, taints)| (name.to_owned(), cpu, taints))
         );
-        assert_eq!(FilterRequest::decode(message.clone()).unwrap().call.unwrap().snapshot, 0);
+        assert_eq!(FilterRequest::decode(message.clone()).unwrap().call.unwrap().snapshot, "");
     }
     gateway.post("/prioritize", about(&pod(), &NAMES)).await.json();
     let [message] = &policy.messages("Score")[..] else {
@@ -271,11 +273,8 @@ async fn before_score_changes_what_is_scored() {
 #[tokio::test]
 async fn the_failure_policy_decides_about_a_hook_that_fails() {
     let undeclared = NodeChange { positions: vec![0], ..NodeChange::default() };
-    let twice = BeforeScoreResponse {
-        result: Some(result(3)),
-        pod: None,
-        nodes: vec![undeclared.clone(), undeclared],
-    };
+    let twice =
+        ChangeResponse { result: Some(result(3)), pod: None, nodes: vec![undeclared.clone(), undeclared] };
     for (act, said) in [
         (Act::Status(14, "no data"), "UNAVAILABLE: no data"),
         (Act::Message(twice.encode_to_vec()), "position 0 is changed twice"),
@@ -323,7 +322,9 @@ async fn a_hook_of_the_pod_fails_like_the_others() {
     for (act, said) in [
         (Act::Message(Vec::new()), "response has no result"),
         (
-            Act::Message(BeforeFilterResponse { result: Some(result(3)), pod: None }.encode_to_vec()),
+            Act::Message(
+                ChangeResponse { result: Some(result(3)), pod: None, nodes: Vec::new() }.encode_to_vec(),
+            ),
             "evaluated 3 nodes, expected 1",
         ),
         (Act::Status(3, "no"), "INVALID_ARGUMENT: no"),
@@ -378,7 +379,7 @@ async fn hooks_run_only_for_pods_for_which_the_backend_counts() {
 async fn pure_hooks_are_remembered_and_answers_about_changed_nodes_are_not() {
     let hook =
         Scripted::start(pure_hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes]), |verb, message| {
-            let revised = |mut response: BeforeScoreResponse| {
+            let revised = |mut response: ChangeResponse| {
                 response.result.as_mut().unwrap().revision = "r1".to_owned();
                 Act::Message(response.encode_to_vec())
             };
@@ -394,7 +395,7 @@ async fn pure_hooks_are_remembered_and_answers_about_changed_nodes_are_not() {
                 _ => return agrees(verb, &message),
             };
             let Act::Message(answer) = answer else { panic!("an answer") };
-            revised(BeforeScoreResponse::decode(&*answer).unwrap())
+            revised(ChangeResponse::decode(&*answer).unwrap())
         });
     let hook = hook.await;
     let mut pure = crate::support::function::pure(NodeView::Facts);
@@ -442,7 +443,7 @@ async fn a_hook_that_is_not_pure_is_found_out() {
                 ),
             };
             let Act::Message(answer) = answer else { panic!("an answer") };
-            let mut answer = BeforeScoreResponse::decode(&*answer).unwrap();
+            let mut answer = ChangeResponse::decode(&*answer).unwrap();
             answer.result.as_mut().unwrap().revision = "r1".to_owned();
             Act::Message(answer.encode_to_vec())
         });

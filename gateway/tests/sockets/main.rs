@@ -34,6 +34,7 @@ mod old_callers;
 mod one_round;
 mod overload;
 mod overrides;
+mod packages;
 mod page;
 mod pod_counts;
 mod preempt;

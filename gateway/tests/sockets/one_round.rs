@@ -9,7 +9,7 @@ use crate::support::{
     steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView, Scope};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView, Scope};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -80,9 +80,9 @@ async fn what_does_not_fit_together_takes_two_rounds() {
             "a score that depends on the whole set",
             change(|info| info.verbs[1].scope = Scope::WholeSet as i32),
         ),
-        ("a score with side effects", change(|info| info.verbs[1].side_effects = true)),
-        ("a pure score alone", change(|info| info.verbs[1].pure = true)),
-        ("a pure filter alone", change(|info| info.verbs[0].pure = true)),
+        ("a score with side effects", change(|info| info.verbs[1].set_effects(api::Effects::ChangesOutside))),
+        ("a pure score alone", change(|info| info.verbs[1].set_effects(api::Effects::Pure))),
+        ("a pure filter alone", change(|info| info.verbs[0].set_effects(api::Effects::Pure))),
     ] {
         let (function, gateway) = start(info, BOTH).await;
         filter(&gateway, &sibling(1)).await;
@@ -98,7 +98,8 @@ async fn what_does_not_fit_together_takes_two_rounds() {
 #[tokio::test]
 async fn what_depends_on_the_whole_set_is_asked_about_all_nodes_of_prioritize() {
     let mut info = pure(NodeView::Facts);
-    (info.verbs[1].pure, info.verbs[1].scope) = (false, Scope::WholeSet as i32);
+    info.verbs[1].set_effects(api::Effects::ReadsOutside);
+    info.verbs[1].set_scope(Scope::WholeSet);
     let (function, gateway) = start(info, BOTH).await;
     for number in 0..2 {
         filter(&gateway, &sibling(number)).await;
@@ -151,7 +152,9 @@ async fn only_nodes_that_have_changed_since_filter_are_asked_about() {
 async fn filter_may_come_without_the_scores_that_were_wanted() {
     for pure_verbs in [false, true] {
         let mut info = pure(NodeView::Facts);
-        info.verbs.iter_mut().for_each(|verb| verb.pure = pure_verbs);
+        info.verbs.iter_mut().for_each(|verb| {
+            verb.set_effects(if pure_verbs { api::Effects::Pure } else { api::Effects::ReadsOutside });
+        });
         let (function, gateway) = start(info, BOTH).await;
         function.state().brings = Brings::Nothing;
         filter(&gateway, &sibling(1)).await;

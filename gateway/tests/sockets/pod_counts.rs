@@ -20,9 +20,9 @@ use crate::support::{
 };
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount,
-    PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
-    TopologyCounts, Verb, VerbInfo,
+    self as api, BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads,
+    NodeView, PodCount, PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources,
+    TopologyCountReads, TopologyCounts, Verb, VerbInfo,
 };
 use futures_util::future::join_all;
 use prost::Message;
@@ -46,7 +46,6 @@ fn reads() -> Reads {
         requests,
     };
     Reads {
-        id: 7,
         pod: Some(PodReads {
             parts: vec![PodPart::Owner.into()],
             topology_counts: vec![
@@ -308,7 +307,8 @@ async fn a_pod_counts_as_long_as_a_backend_may_have_bound_it() {
 async fn alone() -> Scripted {
     let mut info = info(NodeView::Facts);
     info.verbs.truncate(1);
-    (info.verbs[0].reads, info.verbs[0].pure) = (Some(Reads { pod: None, ..reads() }), true);
+    info.verbs[0].reads = Some(Reads { pod: None, ..reads() });
+    info.verbs[0].set_effects(api::Effects::Pure);
     let answer = move |verb: &str, message: Bytes| {
         if verb == "GetInfo" {
             return Act::Message(info.encode_to_vec());

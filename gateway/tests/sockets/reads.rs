@@ -23,6 +23,7 @@ use extender_policy_api::v1beta1::{
     PodFacts, PodPart, PodReads, Reads, Resources, ScoreRequest, Taint,
 };
 use prost::Message;
+use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
@@ -42,7 +43,6 @@ pub(crate) fn declaring(mut info: GetInfoResponse, reads: &Reads) -> GetInfoResp
 pub(crate) fn labels_of_nodes() -> Reads {
     let labels = Some(map(&[], &["refused", "score"]));
     Reads {
-        id: 1,
         pod: None,
         node: Some(NodeReads { parts: vec![NodePart::Name.into()], labels, ..NodeReads::default() }),
     }
@@ -68,7 +68,6 @@ async fn filter(gateway: &Gateway, pod: &Value, names: &[&str]) -> Value {
 /// Some of everything that can be declared.
 fn some_of_each() -> Reads {
     Reads {
-        id: 4711,
         pod: Some(PodReads {
             parts: vec![PodPart::Owner.into(), PodPart::Requests.into()],
             labels: Some(map(&["absent", "app"], &[])),
@@ -94,6 +93,7 @@ async fn a_request_has_what_is_declared_and_nothing_else() {
 
 /// The requests about node a have this as its name.
 async fn request_has(reads: Reads, name: &str) {
+    let encoded = digest(&SHA256, &reads.encode_to_vec());
     let backend = Scripted::start(declaring(info(NodeView::Facts), &reads), |verb, message| match verb {
         "Filter" => Act::Message(filtered(&message, &[], "").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
@@ -138,7 +138,7 @@ async fn request_has(reads: Reads, name: &str) {
     for verb in ["Filter", "Score"] {
         let message = backend.messages(verb).remove(0);
         let ScoreRequest { call, pod, .. } = ScoreRequest::decode(message.clone()).unwrap();
-        assert_eq!(call.unwrap().reads, 4711);
+        assert_eq!(call.unwrap().reads, encoded.as_ref());
         let expected = Pod { identity: None, facts: Some(expected_pod.clone()), ..Pod::default() };
         assert_eq!(pod.unwrap(), expected, "{verb}");
         let row = rows(&message).remove(0);
@@ -174,8 +174,14 @@ async fn a_policy_that_reads_nothing_of_pods_is_asked_once_for_all_pods() {
 
 #[tokio::test]
 async fn a_refusal_of_the_declaration_repeats_the_handshake() {
-    let reads = |id| declaring(info(NodeView::Facts), &Reads { id, ..labels_of_nodes() });
-    let (first, second) = (reads(1).encode_to_vec(), reads(2).encode_to_vec());
+    let other = Reads {
+        pod: Some(PodReads { parts: vec![PodPart::Owner.into()], ..PodReads::default() }),
+        ..labels_of_nodes()
+    };
+    let reads = [labels_of_nodes(), other];
+    let [first, second] =
+        reads.each_ref().map(|reads| declaring(info(NodeView::Facts), reads).encode_to_vec());
+    let digests = reads.map(|reads| digest(&SHA256, &reads.encode_to_vec()));
     let is_new = Arc::new(AtomicBool::new(false));
     let script = {
         let is_new = Arc::clone(&is_new);
@@ -185,7 +191,7 @@ async fn a_refusal_of_the_declaration_repeats_the_handshake() {
                 return Act::Message(if is_new { second.clone() } else { first.clone() });
             }
             let sent = FilterRequest::decode(bytes::Bytes::clone(&message)).unwrap().call.unwrap().reads;
-            if sent == if is_new { 2 } else { 1 } {
+            if sent == digests[usize::from(is_new)].as_ref() {
                 return Act::Message(filtered(&message, &[], "").encode_to_vec());
             }
             Act::Status(9, "the declaration is another one")

@@ -11,7 +11,7 @@ use crate::support::{
     steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -138,7 +138,9 @@ async fn what_the_policy_is_told_is_the_class_of_a_pod() {
 async fn a_pure_verb_is_not_told_who_the_pod_is() {
     for is_pure in [true, false] {
         let mut info = pure(NodeView::Facts);
-        info.verbs.iter_mut().for_each(|verb| verb.pure = is_pure);
+        info.verbs.iter_mut().for_each(|verb| {
+            verb.set_effects(if is_pure { api::Effects::Pure } else { api::Effects::ReadsOutside });
+        });
         let (function, gateway) = filtering(info).await;
         filter(&gateway, 1, &["a", "b"]).await;
         let pod = FilterRequest::decode(function.backend.messages("Filter").remove(0)).unwrap().pod.unwrap();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{NodeView, Verb};
+use extender_policy_api::v1beta1::{self as api, NodeView, Verb};
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
@@ -30,7 +30,9 @@ use crate::{
 /// A backend that refuses every call before it is processed.
 async fn refusing(has_side_effects: bool) -> Scripted {
     let mut info = info(NodeView::Name);
-    info.verbs[0].side_effects = has_side_effects;
+    if has_side_effects {
+        info.verbs[0].set_effects(api::Effects::ChangesOutside);
+    }
     Scripted::start(info, |_, _| Act::Refuse).await
 }
 
@@ -92,7 +94,9 @@ async fn a_call_that_may_have_been_processed_or_has_side_effects_is_not_tried_ag
     {
         let script = |act: Act| {
             let mut info = info(NodeView::Name);
-            info.verbs[0].side_effects = side_effects;
+            if side_effects {
+                info.verbs[0].set_effects(api::Effects::ChangesOutside);
+            }
             Scripted::start(info, move |_, _| act.clone())
         };
         let backends = [script(act.clone()).await, script(act.clone()).await];

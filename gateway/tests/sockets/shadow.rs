@@ -9,7 +9,7 @@ use crate::support::{
     until,
 };
 use extender_gateway_core::Verb as CallVerb;
-use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
 use prost::Message;
 use serde_json::json;
 
@@ -152,7 +152,7 @@ async fn nothing_waits_for_a_shadow() {
 async fn a_shadow_whose_verb_changes_something_is_not_asked() {
     let mut changing: GetInfoResponse = info(NodeView::Name);
     for verb in changing.verbs.iter_mut().filter(|verb| verb.verb() == Verb::Preempt) {
-        verb.side_effects = true;
+        verb.set_effects(api::Effects::ChangesOutside);
     }
     let changing = Scripted::start(changing, |_, _| Act::Hang).await;
     let other = sparing(&[], &[]).await;

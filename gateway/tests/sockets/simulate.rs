@@ -165,7 +165,7 @@ async fn of_a_configuration_the_backends_are_used_and_the_cluster_is_not() {
 #[tokio::test]
 async fn a_verb_with_side_effects_is_not_asked_and_rejects_nothing() {
     let mut counting = info(NodeView::Name);
-    counting.verbs.iter_mut().for_each(|verb| verb.side_effects = true);
+    counting.verbs.iter_mut().for_each(|verb| verb.set_effects(api::Effects::ChangesOutside));
     let (files, counting, other) =
         (Files::new(), scripted(counting).await, Scripted::refusing(&["c"], "no", 4).await);
     let arguments = format!(
@@ -499,8 +499,9 @@ async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
             api::Taint { key: "full".to_owned(), effect: "NoSchedule".to_owned(), ..api::Taint::default() };
         let change =
             api::NodeChange { positions: vec![0], add_taints: vec![taint], ..api::NodeChange::default() };
-        let response = api::BeforeFilterNodesResponse {
+        let response = api::ChangeResponse {
             result: Some(result(rows(&message).len())),
+            pod: None,
             nodes: vec![change],
         };
         Act::Message(response.encode_to_vec())

@@ -131,13 +131,13 @@ async fn nodes_of_calls_do_not_enter_the_table_of_the_watch() {
 }
 
 /// Calls until all nodes are named by ids; returns the table.
-async fn held(program: &Program, relay: &Relay) -> u64 {
+async fn held(program: &Program, relay: &Relay) -> String {
     let mut client = Client::connect(program.extender).await;
     loop {
         let answer = client.post("/filter", body(&nodes()).as_bytes()).await.json();
         assert_eq!(answer["FailedAndUnresolvableNodes"], json!({"a": "draining"}), "{answer}");
         let said = relay.said("Filter").pop().unwrap();
-        if said.table != 0 && said.rows.is_empty() {
+        if !said.table.is_empty() && said.rows.is_empty() {
             return said.table;
         }
         sleep(Duration::from_millis(2)).await;

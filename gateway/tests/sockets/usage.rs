@@ -102,7 +102,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
         loop {
             refused(&mut client).await;
             let said = relay.said("Filter").pop().unwrap();
-            if said.table != 0 && said.rows.is_empty() {
+            if !said.table.is_empty() && said.rows.is_empty() {
                 break;
             }
         }

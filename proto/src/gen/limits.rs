@@ -21,13 +21,15 @@ pub const NODE_COUNTS: usize = 512;
 pub const COUNTED_VALUE_BYTES: usize = 253;
 /// domains of one entry of `topology_counts` (46).
 pub const DOMAINS: usize = 4096;
+/// the name of a table (19).
+pub const TABLE_BYTES: usize = 64;
 /// entries of the query of a page (54.1).
 pub const QUERY_ENTRIES: usize = 32;
 /// their keys and values together (54.1).
 pub const QUERY_BYTES: usize = 8192;
 /// the name of a rule: the gateway reads no more (13.5).
 pub const RULE_BYTES: usize = 63;
-/// the message of a response of `Bind` (48.5).
+/// the message of a response of `Bind` (48.7).
 pub const BIND_MESSAGE_BYTES: usize = 1024;
 /// the message of a status: the gateway reads no more (50.3).
 pub const STATUS_MESSAGE_BYTES: usize = 1024;
@@ -37,6 +39,10 @@ pub const JSON_BYTES: usize = 4194304;
 pub const CHANGE_REASON_BYTES: usize = 200;
 /// a request, where the handshake has no `max_request_bytes` (4.1).
 pub const REQUEST_BYTES: usize = 4194304;
+/// the name of a cluster.
+pub const CLUSTER_BYTES: usize = 63;
+/// the name of a snapshot (56).
+pub const SNAPSHOT_BYTES: usize = 64;
 /// the name of a policy or a backend (8.3).
 pub const NAME_BYTES: usize = 63;
 /// the version of a program (8.3).

@@ -5,7 +5,7 @@ pub struct GetInfoRequest {
     #[prost(string, tag = "1")]
     pub gateway_version: ::prost::alloc::string::String,
     /// REQUIRED. The API packages that the gateway supports, the preferred one first:
-    /// "extender.policy.v1beta1".
+    /// "extender.policy.v1beta1". It asks in each of them, in this order, until one is served.
     #[prost(string, repeated, tag = "2")]
     pub api_versions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
@@ -16,6 +16,36 @@ pub struct GetInfoRequest {
     /// several configured policies, each with its own arguments.
     #[prost(bytes = "bytes", tag = "4")]
     pub args: ::prost::bytes::Bytes,
+    /// REQUIRED. What the gateway knows. A backend that could use more declares what is known here, and does with that.
+    #[prost(message, optional, tag = "5")]
+    pub known: ::core::option::Option<Known>,
+}
+/// What a gateway knows of what a backend can declare. Lists are in ascending order, each entry once.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Known {
+    /// REQUIRED. The verbs, hooks included, that it calls.
+    #[prost(enumeration = "Verb", repeated, tag = "1")]
+    pub verbs: ::prost::alloc::vec::Vec<i32>,
+    /// REQUIRED. The parts of pods and nodes that it sends.
+    #[prost(enumeration = "PodPart", repeated, tag = "2")]
+    pub pod_parts: ::prost::alloc::vec::Vec<i32>,
+    #[prost(enumeration = "NodePart", repeated, tag = "3")]
+    pub node_parts: ::prost::alloc::vec::Vec<i32>,
+    /// REQUIRED. By what it counts pods; empty if it does not watch them.
+    #[prost(enumeration = "PodCountBy", repeated, tag = "4")]
+    pub pod_counts: ::prost::alloc::vec::Vec<i32>,
+    /// REQUIRED. What it lets hooks change.
+    #[prost(enumeration = "ChangedPart", repeated, tag = "5")]
+    pub changes: ::prost::alloc::vec::Vec<i32>,
+    /// REQUIRED. How it normalizes scores.
+    #[prost(enumeration = "Normalization", repeated, tag = "6")]
+    pub normalizations: ::prost::alloc::vec::Vec<i32>,
+    /// REQUIRED. The names that it accepts in GetInfoResponse.requires; this version defines none.
+    #[prost(string, repeated, tag = "7")]
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// REQUIRED. The services besides PolicyService that it calls, by their full names.
+    #[prost(string, repeated, tag = "8")]
+    pub services: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetInfoResponse {
@@ -110,14 +140,9 @@ pub struct VerbInfo {
     /// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
     #[prost(enumeration = "Scope", tag = "3")]
     pub scope: i32,
-    /// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
-    /// the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
-    #[prost(bool, tag = "4")]
-    pub side_effects: bool,
-    /// OPTIONAL. The answer for a node is a function of args, PodFacts, the topology counts and that node's row: the
-    /// gateway may cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
-    #[prost(bool, tag = "5")]
-    pub pure: bool,
+    /// OPTIONAL. What else than the request a call depends on, or changes. Absent: EFFECTS_READS_OUTSIDE.
+    #[prost(enumeration = "Effects", tag = "4")]
+    pub effects: i32,
     /// OPTIONAL, score only. The smallest and the largest raw score. Scores outside are clamped and counted.
     /// NORMALIZATION_RANGE requires both, with score_min \< score_max. Absent: no bound on that side.
     #[prost(sint32, optional, tag = "6")]
@@ -148,12 +173,11 @@ pub struct VerbInfo {
 /// What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 /// pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
 /// changes only when something changes that is read. At most READ_KEYS keys and prefixes, and READ_PARTS parts.
+///
+/// Call.reads is the SHA-256 of its encoding, of the very bytes that the field `reads` has in the handshake, so that replicas
+/// and versions with other declarations notice it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Reads {
-    /// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend
-    /// make, such as a hash of the declaration. Call.reads repeats it. Absent: 0.
-    #[prost(uint32, tag = "1")]
-    pub id: u32,
     /// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
     #[prost(message, optional, tag = "2")]
     pub pod: ::core::option::Option<PodReads>,
@@ -526,6 +550,45 @@ impl NodeView {
         }
     }
 }
+/// What a call depends on besides the request, and what it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Effects {
+    /// Treated as EFFECTS_READS_OUTSIDE.
+    Unspecified = 0,
+    /// It changes external state (a reservation, a quota): filter is called in turn, only with the nodes that earlier
+    /// backends left, and only with PURPOSE_DECIDE. Not for hooks.
+    ChangesOutside = 1,
+    /// Nothing: the answer for a node is a function of args, PodFacts, the topology counts and that node's row, and the
+    /// gateway may cache it. Not with SCOPE_WHOLE_SET, JSON or PodIdentity.
+    Pure = 2,
+    /// It may depend on the time, on earlier calls or on external data, and changes nothing: it is called each time.
+    ReadsOutside = 3,
+}
+impl Effects {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EFFECTS_UNSPECIFIED",
+            Self::ChangesOutside => "EFFECTS_CHANGES_OUTSIDE",
+            Self::Pure => "EFFECTS_PURE",
+            Self::ReadsOutside => "EFFECTS_READS_OUTSIDE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EFFECTS_UNSPECIFIED" => Some(Self::Unspecified),
+            "EFFECTS_CHANGES_OUTSIDE" => Some(Self::ChangesOutside),
+            "EFFECTS_PURE" => Some(Self::Pure),
+            "EFFECTS_READS_OUTSIDE" => Some(Self::ReadsOutside),
+            _ => None,
+        }
+    }
+}
 /// What the verdict about one node depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -673,8 +736,8 @@ pub struct NodeRows {
 pub struct NodeRef {
     /// REQUIRED. SyncNodesRequest.table. A backend that does not hold it, because another replica does or the
     /// stream has ended, returns MISS_TABLE_UNKNOWN.
-    #[prost(fixed64, tag = "1")]
-    pub table: u64,
+    #[prost(string, tag = "5")]
+    pub table: ::prost::alloc::string::String,
     /// REQUIRED. The smallest SyncNodesRequest.version that contains the current rows of all these nodes. A
     /// backend that has not applied it returns MISS_TABLE_BEHIND; it does not wait.
     #[prost(uint64, tag = "2")]
@@ -1067,35 +1130,53 @@ pub struct Call {
     /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
     #[prost(string, tag = "4")]
     pub backend: ::prost::alloc::string::String,
-    /// OPTIONAL. The operator's `args` as one JSON object in UTF-8, the same bytes as in the handshake.
-    /// Empty if there are none. They are sent with each call because the handshake reached only one replica.
+    /// OPTIONAL. The operator's `args` as one JSON object in UTF-8, the same bytes as in the handshake. Sent only after
+    /// ERROR_REASON_ARGS_UNKNOWN. Absent: there are none, or `args_sha256` names them.
     #[prost(bytes = "bytes", tag = "5")]
     pub args: ::prost::bytes::Bytes,
-    /// OPTIONAL. Reads.id of the declaration with which pod and nodes were encoded. A backend whose verb has another
-    /// declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
-    #[prost(uint32, tag = "6")]
-    pub reads: u32,
-    /// OPTIONAL, Filter, Score and hooks about nodes only. A number for the state of the nodes that this call is about, with
-    /// their usage and pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter
-    /// and the Score of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, a hook has changed
-    /// them, or the verb is told only names.
-    #[prost(fixed64, tag = "7")]
-    pub snapshot: u64,
+    /// REQUIRED if the operator has configured `args`: their SHA-256, 32 bytes. The handshake reached only one replica: one
+    /// that does not hold them returns ERROR_REASON_ARGS_UNKNOWN, and the gateway sends the call once more, with `args`.
+    #[prost(bytes = "bytes", tag = "8")]
+    pub args_sha256: ::prost::bytes::Bytes,
+    /// REQUIRED if the verb declares `reads`: the SHA-256 of the declaration with which pod and nodes were encoded, 32 bytes.
+    /// A backend whose verb has another declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake.
+    #[prost(bytes = "bytes", tag = "9")]
+    pub reads: ::prost::bytes::Bytes,
+    /// OPTIONAL, Filter, Score and hooks about nodes only. A name for the state of the nodes that this call is about, with
+    /// their usage and pod counts: two calls with the same `gateway` and name are about the same state, such as the Filter
+    /// and the Score of a pod. For correlation only. At most SNAPSHOT_BYTES, printable ASCII. Absent: kube-scheduler's call
+    /// brought the nodes, a hook has changed them, or the verb is told only names.
+    #[prost(string, tag = "10")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// OPTIONAL. The cluster whose kube-scheduler calls, as the operator named it. At most CLUSTER_BYTES. Absent: it has no
+    /// name.
+    #[prost(string, tag = "11")]
+    pub cluster: ::prost::alloc::string::String,
 }
 /// The beginning of every response about nodes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Result {
-    /// REQUIRED. The number of evaluated nodes: exactly Nodes.count of the request. 0 with a miss.
-    #[prost(uint32, tag = "1")]
-    pub evaluated: u32,
-    /// OPTIONAL. Set if the backend could not read the nodes in the form in which they were sent. The
-    /// gateway then ignores the rest of the response and sends the nodes inline, once. Absent: no miss.
-    #[prost(enumeration = "Miss", tag = "2")]
-    pub miss: i32,
     /// OPTIONAL. GetInfoResponse.revision of the code and rules that produced this answer. Absent: unknown.
     /// At most REVISION_BYTES.
     #[prost(string, tag = "3")]
     pub revision: ::prost::alloc::string::String,
+    /// REQUIRED. Whether this is an answer.
+    #[prost(oneof = "result::Outcome", tags = "1, 2")]
+    pub outcome: ::core::option::Option<result::Outcome>,
+}
+/// Nested message and enum types in `Result`.
+pub mod result {
+    /// REQUIRED. Whether this is an answer.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Outcome {
+        /// It is: the number of evaluated nodes, exactly Nodes.count of the request.
+        #[prost(uint32, tag = "1")]
+        Evaluated(u32),
+        /// It is not: the backend could not read the nodes in the form in which they were sent. The gateway ignores the rest
+        /// of the response and sends the nodes inline, once.
+        #[prost(enumeration = "super::Miss", tag = "2")]
+        Miss(i32),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FilterRequest {
@@ -1136,10 +1217,10 @@ pub struct Rejection {
     /// "percent", and truncates to SHOWN_REASON_BYTES. Empty: "rejected".
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
-    /// OPTIONAL. True: evicting pods from these nodes could change the verdict. Used only if the operator
-    /// allows it. False: no eviction on these nodes would help.
-    #[prost(bool, tag = "2")]
-    pub preemption_may_help: bool,
+    /// OPTIONAL. Whether evicting pods from these nodes could change the verdict. Absent:
+    /// REJECTION_KIND_UNSCHEDULABLE.
+    #[prost(enumeration = "RejectionKind", tag = "2")]
+    pub kind: i32,
     /// REQUIRED. Positions of the nodes in the request, from 0 to Nodes.count - 1, each once.
     #[prost(uint32, repeated, tag = "3")]
     pub positions: ::prost::alloc::vec::Vec<u32>,
@@ -1327,7 +1408,7 @@ impl Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Miss {
-    /// The nodes were read.
+    /// Treated as any other miss; a backend never sends it deliberately.
     Unspecified = 0,
     /// The backend does not know this Nodes.form: it was built before the form existed.
     FormUnknown = 1,
@@ -1356,6 +1437,40 @@ impl Miss {
             "MISS_FORM_UNKNOWN" => Some(Self::FormUnknown),
             "MISS_TABLE_UNKNOWN" => Some(Self::TableUnknown),
             "MISS_TABLE_BEHIND" => Some(Self::TableBehind),
+            _ => None,
+        }
+    }
+}
+/// What a rejection means for preemption: the two codes of kube-scheduler's plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RejectionKind {
+    /// Treated as REJECTION_KIND_UNSCHEDULABLE.
+    Unspecified = 0,
+    /// Unschedulable: without some of the pods on these nodes the verdict could be another one. kube-scheduler may evict pods
+    /// there, if the operator allows that for this backend.
+    Unschedulable = 1,
+    /// UnschedulableAndUnresolvable: no eviction on these nodes would help, and kube-scheduler does not try any.
+    Unresolvable = 2,
+}
+impl RejectionKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REJECTION_KIND_UNSPECIFIED",
+            Self::Unschedulable => "REJECTION_KIND_UNSCHEDULABLE",
+            Self::Unresolvable => "REJECTION_KIND_UNRESOLVABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REJECTION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "REJECTION_KIND_UNSCHEDULABLE" => Some(Self::Unschedulable),
+            "REJECTION_KIND_UNRESOLVABLE" => Some(Self::Unresolvable),
             _ => None,
         }
     }
@@ -1410,20 +1525,23 @@ pub enum ErrorReason {
     TooLarge = 1,
     /// RESOURCE_EXHAUSTED: the backend has too much to do, or holds too many tables. It may answer the same request later.
     Overloaded = 2,
+    /// FAILED_PRECONDITION: the backend does not hold the args of Call.args_sha256. The gateway sends the same request once
+    /// more, with args, to the same address.
+    ArgsUnknown = 3,
     /// INVALID_ARGUMENT: the args are not those of this policy. The message says what is expected.
-    InvalidArgs = 3,
+    InvalidArgs = 4,
     /// FAILED_PRECONDITION: the verb has another declaration than that of Call.reads.
-    OtherReads = 4,
+    OtherReads = 5,
     /// FAILED_PRECONDITION: the verb has side effects, and the purpose is not PURPOSE_DECIDE.
-    Purpose = 5,
+    Purpose = 6,
     /// INVALID_ARGUMENT: the request cannot be decoded or breaks a rule of this API. The message names the field.
-    InvalidRequest = 6,
+    InvalidRequest = 7,
     /// UNAVAILABLE: the policy cannot decide now, whichever pod it is.
-    NotReady = 7,
+    NotReady = 8,
     /// ABORTED: the policy cannot answer about this pod.
-    CannotAnswer = 8,
+    CannotAnswer = 9,
     /// INTERNAL: the policy's code failed.
-    PolicyFailed = 9,
+    PolicyFailed = 10,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1435,6 +1553,7 @@ impl ErrorReason {
             Self::Unspecified => "ERROR_REASON_UNSPECIFIED",
             Self::TooLarge => "ERROR_REASON_TOO_LARGE",
             Self::Overloaded => "ERROR_REASON_OVERLOADED",
+            Self::ArgsUnknown => "ERROR_REASON_ARGS_UNKNOWN",
             Self::InvalidArgs => "ERROR_REASON_INVALID_ARGS",
             Self::OtherReads => "ERROR_REASON_OTHER_READS",
             Self::Purpose => "ERROR_REASON_PURPOSE",
@@ -1450,6 +1569,7 @@ impl ErrorReason {
             "ERROR_REASON_UNSPECIFIED" => Some(Self::Unspecified),
             "ERROR_REASON_TOO_LARGE" => Some(Self::TooLarge),
             "ERROR_REASON_OVERLOADED" => Some(Self::Overloaded),
+            "ERROR_REASON_ARGS_UNKNOWN" => Some(Self::ArgsUnknown),
             "ERROR_REASON_INVALID_ARGS" => Some(Self::InvalidArgs),
             "ERROR_REASON_OTHER_READS" => Some(Self::OtherReads),
             "ERROR_REASON_PURPOSE" => Some(Self::Purpose),
@@ -1487,6 +1607,7 @@ pub mod policy_service_client {
     /// |no time was left|DEADLINE_EXCEEDED|a failure, "late"|
     /// |a purpose that the policy does not serve|FAILED_PRECONDITION|a failure; the handshake is repeated|
     /// |another declaration than in Call.reads|FAILED_PRECONDITION|a failure; the handshake is repeated|
+    /// |Call.args_sha256 is not known|FAILED_PRECONDITION|sends the call once more, with args|
     /// |nodes in an unknown form|OK, Result.miss|the nodes are sent inline, once|
     /// |anything else|any other|a failure; the failure policy decides|
     ///
@@ -1758,6 +1879,7 @@ pub mod policy_service_server {
     /// |no time was left|DEADLINE_EXCEEDED|a failure, "late"|
     /// |a purpose that the policy does not serve|FAILED_PRECONDITION|a failure; the handshake is repeated|
     /// |another declaration than in Call.reads|FAILED_PRECONDITION|a failure; the handshake is repeated|
+    /// |Call.args_sha256 is not known|FAILED_PRECONDITION|sends the call once more, with args|
     /// |nodes in an unknown form|OK, Result.miss|the nodes are sent inline, once|
     /// |anything else|any other|a failure; the failure policy decides|
     ///
@@ -2107,9 +2229,9 @@ pub mod policy_service_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SyncNodesRequest {
-    /// REQUIRED. The table's name: random, the same in all messages of a stream.
-    #[prost(fixed64, tag = "1")]
-    pub table: u64,
+    /// REQUIRED. The table's name: random, the same in all messages of a stream. At most TABLE_BYTES, printable ASCII.
+    #[prost(string, tag = "7")]
+    pub table: ::prost::alloc::string::String,
     /// REQUIRED. The table's version after this message; greater than in the previous message.
     #[prost(uint64, tag = "2")]
     pub version: u64,
@@ -2480,7 +2602,8 @@ pub struct IntrospectRequest {
     /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
     #[prost(string, tag = "1")]
     pub backend: ::prost::alloc::string::String,
-    /// OPTIONAL. The operator's `args`, the same bytes as in the handshake. Empty if there are none.
+    /// OPTIONAL. The operator's `args`, the same bytes as in the handshake: these requests are rare, so they bring them. Empty if
+    /// there are none.
     #[prost(bytes = "bytes", tag = "2")]
     pub args: ::prost::bytes::Bytes,
     /// REQUIRED. IntrospectionPath.path, as declared: "/quotas/:namespace".
@@ -2829,66 +2952,31 @@ pub mod introspection_service_server {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeFilterRequest {
+pub struct ChangeRequest {
     /// REQUIRED.
     #[prost(message, optional, tag = "1")]
     pub call: ::core::option::Option<Call>,
     /// REQUIRED. The pod to be placed, as earlier hooks have left it.
     #[prost(message, optional, tag = "2")]
     pub pod: ::core::option::Option<Pod>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeFilterResponse {
-    /// REQUIRED. evaluated is 1: the pod. There is no miss.
-    #[prost(message, optional, tag = "1")]
-    pub result: ::core::option::Option<Result>,
-    /// OPTIONAL. Absent: the pod stays as it is.
-    #[prost(message, optional, tag = "2")]
-    pub pod: ::core::option::Option<PodChange>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeFilterNodesRequest {
-    /// REQUIRED.
-    #[prost(message, optional, tag = "1")]
-    pub call: ::core::option::Option<Call>,
-    /// REQUIRED. The pod to be placed, as hooks have left it.
-    #[prost(message, optional, tag = "2")]
-    pub pod: ::core::option::Option<Pod>,
-    /// REQUIRED. The nodes that kube-scheduler offers, as earlier hooks have left them, at least one.
+    /// REQUIRED, except with VERB_BEFORE_FILTER, which has none. The nodes that kube-scheduler offers, or of which it wants the
+    /// scores, as earlier hooks have left them, at least one.
     #[prost(message, optional, tag = "3")]
     pub nodes: ::core::option::Option<Nodes>,
+    /// REQUIRED. The hook: one of those that the backend declares.
+    #[prost(enumeration = "Verb", tag = "4")]
+    pub hook: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeFilterNodesResponse {
-    /// REQUIRED.
+pub struct ChangeResponse {
+    /// REQUIRED. With VERB_BEFORE_FILTER evaluated is 1, the pod, and there is no miss.
     #[prost(message, optional, tag = "1")]
     pub result: ::core::option::Option<Result>,
+    /// OPTIONAL. Absent: the pod stays as it is. Not with VERB_BEFORE_FILTER_NODES, nor of a pure VERB_BEFORE_SCORE.
+    #[prost(message, optional, tag = "2")]
+    pub pod: ::core::option::Option<PodChange>,
     /// OPTIONAL. The nodes that change; all others stay as they are. A node in two entries is malformed. One entry per
-    /// change, not one per node, where several nodes change alike.
-    #[prost(message, repeated, tag = "3")]
-    pub nodes: ::prost::alloc::vec::Vec<NodeChange>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeScoreRequest {
-    /// REQUIRED.
-    #[prost(message, optional, tag = "1")]
-    pub call: ::core::option::Option<Call>,
-    /// REQUIRED. The pod to be placed, as earlier hooks before Score have left it.
-    #[prost(message, optional, tag = "2")]
-    pub pod: ::core::option::Option<Pod>,
-    /// REQUIRED. The nodes that are scored, as earlier hooks before Score have left them, at least one.
-    #[prost(message, optional, tag = "3")]
-    pub nodes: ::core::option::Option<Nodes>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct BeforeScoreResponse {
-    /// REQUIRED.
-    #[prost(message, optional, tag = "1")]
-    pub result: ::core::option::Option<Result>,
-    /// OPTIONAL. Absent: the pod stays as it is. Not of a pure hook.
-    #[prost(message, optional, tag = "2")]
-    pub pod: ::core::option::Option<PodChange>,
-    /// OPTIONAL. As in BeforeFilterNodesResponse.
+    /// change, not one per node, where several nodes change alike. Not with VERB_BEFORE_FILTER.
     #[prost(message, repeated, tag = "3")]
     pub nodes: ::prost::alloc::vec::Vec<NodeChange>,
 }
@@ -3077,14 +3165,11 @@ pub mod hook_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Changes the pod.
-        pub async fn before_filter(
+        /// Runs a hook: says what changes of the pod and of nodes.
+        pub async fn change(
             &mut self,
-            request: impl tonic::IntoRequest<super::BeforeFilterRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeFilterResponse>,
-            tonic::Status,
-        > {
+            request: impl tonic::IntoRequest<super::ChangeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status> {
             self.inner
                 .ready()
                 .await
@@ -3095,72 +3180,12 @@ pub mod hook_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1beta1.HookService/BeforeFilter",
+                "/extender.policy.v1beta1.HookService/Change",
             );
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(
-                    GrpcMethod::new(
-                        "extender.policy.v1beta1.HookService",
-                        "BeforeFilter",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// Changes nodes.
-        pub async fn before_filter_nodes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::BeforeFilterNodesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeFilterNodesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1beta1.HookService/BeforeFilterNodes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "extender.policy.v1beta1.HookService",
-                        "BeforeFilterNodes",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        /// Changes the pod and nodes that Score is told about.
-        pub async fn before_score(
-            &mut self,
-            request: impl tonic::IntoRequest<super::BeforeScoreRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeScoreResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/extender.policy.v1beta1.HookService/BeforeScore",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("extender.policy.v1beta1.HookService", "BeforeScore"),
+                    GrpcMethod::new("extender.policy.v1beta1.HookService", "Change"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -3179,30 +3204,11 @@ pub mod hook_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with HookServiceServer.
     #[async_trait]
     pub trait HookService: std::marker::Send + std::marker::Sync + 'static {
-        /// Changes the pod.
-        async fn before_filter(
+        /// Runs a hook: says what changes of the pod and of nodes.
+        async fn change(
             &self,
-            request: tonic::Request<super::BeforeFilterRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeFilterResponse>,
-            tonic::Status,
-        >;
-        /// Changes nodes.
-        async fn before_filter_nodes(
-            &self,
-            request: tonic::Request<super::BeforeFilterNodesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeFilterNodesResponse>,
-            tonic::Status,
-        >;
-        /// Changes the pod and nodes that Score is told about.
-        async fn before_score(
-            &self,
-            request: tonic::Request<super::BeforeScoreRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::BeforeScoreResponse>,
-            tonic::Status,
-        >;
+            request: tonic::Request<super::ChangeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ChangeResponse>, tonic::Status>;
     }
     /// Optional. A backend that serves it lists its full name in GetInfoResponse.services, and each hook in
     /// GetInfoResponse.verbs, with what it reads and changes.
@@ -3284,25 +3290,25 @@ pub mod hook_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/extender.policy.v1beta1.HookService/BeforeFilter" => {
+                "/extender.policy.v1beta1.HookService/Change" => {
                     #[allow(non_camel_case_types)]
-                    struct BeforeFilterSvc<T: HookService>(pub Arc<T>);
+                    struct ChangeSvc<T: HookService>(pub Arc<T>);
                     impl<
                         T: HookService,
-                    > tonic::server::UnaryService<super::BeforeFilterRequest>
-                    for BeforeFilterSvc<T> {
-                        type Response = super::BeforeFilterResponse;
+                    > tonic::server::UnaryService<super::ChangeRequest>
+                    for ChangeSvc<T> {
+                        type Response = super::ChangeResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::BeforeFilterRequest>,
+                            request: tonic::Request<super::ChangeRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as HookService>::before_filter(&inner, request).await
+                                <T as HookService>::change(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -3313,98 +3319,7 @@ pub mod hook_service_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = BeforeFilterSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/extender.policy.v1beta1.HookService/BeforeFilterNodes" => {
-                    #[allow(non_camel_case_types)]
-                    struct BeforeFilterNodesSvc<T: HookService>(pub Arc<T>);
-                    impl<
-                        T: HookService,
-                    > tonic::server::UnaryService<super::BeforeFilterNodesRequest>
-                    for BeforeFilterNodesSvc<T> {
-                        type Response = super::BeforeFilterNodesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::BeforeFilterNodesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as HookService>::before_filter_nodes(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = BeforeFilterNodesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/extender.policy.v1beta1.HookService/BeforeScore" => {
-                    #[allow(non_camel_case_types)]
-                    struct BeforeScoreSvc<T: HookService>(pub Arc<T>);
-                    impl<
-                        T: HookService,
-                    > tonic::server::UnaryService<super::BeforeScoreRequest>
-                    for BeforeScoreSvc<T> {
-                        type Response = super::BeforeScoreResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::BeforeScoreRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as HookService>::before_score(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = BeforeScoreSvc(inner);
+                        let method = ChangeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

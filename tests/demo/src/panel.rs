@@ -1,10 +1,12 @@
 //! Calls the policies directly over gRPC about the same pod and nodes, for comparison with the gateway's answer.
 
+use extender_gateway_contract::api::sha256;
 use extender_harness::policy::Policy;
 use extender_policy_api::v1beta1::{
     Call, FilterRequest, GetInfoRequest, Purpose, ScoreRequest, Verb, VerbInfo,
     policy_service_client::PolicyServiceClient,
 };
+use prost::Message;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::{Channel, Endpoint};
 
@@ -126,7 +128,11 @@ impl Member {
             purpose: Purpose::Simulate.into(),
             gateway: "demo".to_owned(),
             backend: self.name.clone(),
-            reads: verb.reads.as_ref().map_or(0, |reads| reads.id),
+            reads: verb
+                .reads
+                .as_ref()
+                .map_or_else(Vec::new, |reads| sha256(&reads.encode_to_vec()).into())
+                .into(),
             ..Call::default()
         }
     }

@@ -6,7 +6,7 @@ use extender_gateway_object::{
     view::{NodeFactsView, PodFactsView},
 };
 use extender_policy_api::v1beta1::{
-    NodeFacts, NodeReads, NodeRow, NodeRows, Nodes, Pod, PodPart, PodReads, VerbInfo, nodes,
+    Effects, NodeFacts, NodeReads, NodeRow, NodeRows, Nodes, Pod, PodPart, PodReads, VerbInfo, nodes,
 };
 use prost::Message as _;
 
@@ -21,7 +21,8 @@ pub(crate) fn pod_of(question: &Question, verb: &VerbInfo) -> Result<Pod, Failur
         reads.pod.as_ref().unwrap_or(&PodReads::default()).into()
     });
     let object = pod::parse(question.pod.as_bytes())?;
-    let identity = (!verb.pure && view.has(PodPart::Identity)).then(|| object.identity());
+    let identity =
+        (verb.effects() != Effects::Pure && view.has(PodPart::Identity)).then(|| object.identity());
     Ok(Pod { identity, facts: Some(object.facts(&view)), ..Pod::default() })
 }
 

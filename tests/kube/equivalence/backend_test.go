@@ -67,12 +67,19 @@ func rejections(opinions []opinion) (list []*policyapi.Rejection) {
 		}
 		key := group{o.reason, o.mayHelp}
 		if groups[key] == nil {
-			groups[key] = &policyapi.Rejection{Reason: o.reason, PreemptionMayHelp: o.mayHelp}
+			groups[key] = &policyapi.Rejection{Reason: o.reason, Kind: kindOf(o)}
 			list = append(list, groups[key])
 		}
 		groups[key].Positions = append(groups[key].Positions, uint32(position))
 	}
 	return list
+}
+
+func kindOf(o opinion) policyapi.RejectionKind {
+	if o.mayHelp {
+		return policyapi.RejectionKind_REJECTION_KIND_UNSCHEDULABLE
+	}
+	return policyapi.RejectionKind_REJECTION_KIND_UNRESOLVABLE
 }
 
 // Score scores nodes.
@@ -117,7 +124,7 @@ func uids(candidate *policyapi.Candidate) (list []string) {
 }
 
 func evaluated(nodes []string) *policyapi.Result {
-	return &policyapi.Result{Evaluated: uint32(len(nodes))}
+	return &policyapi.Result{Outcome: &policyapi.Result_Evaluated{Evaluated: uint32(len(nodes))}}
 }
 
 // asStatus is nil for nonsense: the empty answer with it is the failure.

@@ -2,12 +2,14 @@ package policies
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	policyapi "extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/tests/e2e/product"
@@ -76,9 +78,17 @@ func (p program) prepare(t *testing.T, q question, verb policyapi.Verb) prepared
 		t.Fatalf("the policy does not offer %v", verb)
 	}
 	declared := info.Verbs[place]
-	call := &policyapi.Call{
-		Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Args: []byte(q.args),
-		Reads: declared.GetReads().GetId(),
+	call := &policyapi.Call{Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test"}
+	if q.args != "" {
+		// The handshake has brought them.
+		call.ArgsSha256 = digestOf([]byte(q.args))
+	}
+	if declared.Reads != nil {
+		encoded, err := proto.Marshal(declared.Reads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Reads = digestOf(encoded)
 	}
 	rows := &policyapi.Nodes_Rows{Rows: rowsRead(q.nodes, declared)}
 	pod := podRead(q.pod, declared.Reads)
@@ -86,6 +96,11 @@ func (p program) prepare(t *testing.T, q question, verb policyapi.Verb) prepared
 		pod.TopologyCounts = append(pod.TopologyCounts, q.like(counted))
 	}
 	return prepared{call, pod, &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}}
+}
+
+func digestOf(bytes []byte) []byte {
+	digest := sha256.Sum256(bytes)
+	return digest[:]
 }
 
 // info is the handshake.
@@ -104,7 +119,7 @@ func (p program) filter(t *testing.T, q question) []rejection {
 	rejections := make([]rejection, len(q.nodes))
 	for _, group := range response.Rejections {
 		for _, position := range group.Positions {
-			rejections[position] = rejection{group.Reason, group.PreemptionMayHelp}
+			rejections[position] = rejection{group.Reason, group.Kind != policyapi.RejectionKind_REJECTION_KIND_UNRESOLVABLE}
 		}
 	}
 	return rejections

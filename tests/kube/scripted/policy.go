@@ -62,7 +62,8 @@ func (p *Policy) Filter(ctx context.Context, request *policyapi.FilterRequest) (
 
 // Accept accepts every node.
 func Accept(_ context.Context, _ int64, request *policyapi.FilterRequest) (*policyapi.FilterResponse, error) {
-	return &policyapi.FilterResponse{Result: &policyapi.Result{Evaluated: request.Nodes.Count}}, nil
+	outcome := &policyapi.Result_Evaluated{Evaluated: request.Nodes.Count}
+	return &policyapi.FilterResponse{Result: &policyapi.Result{Outcome: outcome}}, nil
 }
 
 // BeLate does not answer.
@@ -83,6 +84,7 @@ func Reject(reason func(call int64, node int) string) Answer {
 		for node := range int(request.Nodes.Count) {
 			response.Rejections = append(response.Rejections, &policyapi.Rejection{
 				Reason:    reason(call, node),
+				Kind:      policyapi.RejectionKind_REJECTION_KIND_UNRESOLVABLE,
 				Positions: []uint32{uint32(node)},
 			})
 		}

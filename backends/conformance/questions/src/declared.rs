@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use extender_policy_api::limits::REQUEST_BYTES;
 use extender_policy_api::v1beta1::{self as api, hook_service_server, policy_service_server};
+use prost::{DecodeError, Message as _};
+
+use crate::digest::sha256;
 
 /// A verb of `PolicyService`, or a hook of `HookService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +69,7 @@ pub const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb:
 pub const NODE_HOOKS: [Verb; 2] = [Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 impl Verb {
-    /// The name in the gateway's configuration and in the names of cases, that of the method, and the number in the handshake.
+    /// The name in the gateway's configuration and in the names of cases, that for people, and the number in the handshake.
     fn names(self) -> (&'static str, &'static str, api::Verb) {
         match self {
             Self::Filter => ("filter", "Filter", api::Verb::Filter),
@@ -85,9 +89,14 @@ impl Verb {
         self.names().0
     }
 
-    /// The name of the method.
-    pub fn method(self) -> &'static str {
+    /// The name of the method, or of the hook.
+    pub fn title(self) -> &'static str {
         self.names().1
+    }
+
+    /// The name of the method: the hooks have one.
+    pub fn method(self) -> &'static str {
+        if self.is_hook() { "Change" } else { self.title() }
     }
 
     /// As in the handshake.
@@ -100,7 +109,7 @@ impl Verb {
         if self.is_hook() { hook_service_server::SERVICE_NAME } else { policy_service_server::SERVICE_NAME }
     }
 
-    /// Whether it is a method of `HookService`.
+    /// Whether it is one of `HookService`.
     pub fn is_hook(self) -> bool {
         HOOKS.contains(&self)
     }
@@ -115,14 +124,38 @@ impl Verb {
 #[derive(Clone, Debug)]
 pub struct Declared {
     pub info: api::GetInfoResponse,
+    /// Of each entry of `verbs`: `Call.reads` of its requests.
+    reads: Vec<Bytes>,
+}
+
+/// A handshake with what is read as it is encoded: another encoder could write other bytes.
+#[derive(Clone, PartialEq, prost::Message)]
+struct EncodedInfo {
+    #[prost(message, repeated, tag = "7")]
+    verbs: Vec<EncodedVerb>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct EncodedVerb {
+    #[prost(bytes = "bytes", optional, tag = "11")]
+    reads: Option<Bytes>,
 }
 
 impl Declared {
+    /// From the bytes of the response.
+    pub fn read(response: &Bytes) -> Result<Self, DecodeError> {
+        let info = api::GetInfoResponse::decode(response.clone())?;
+        let encoded = EncodedInfo::decode(response.clone())?;
+        let digest = |verb: EncodedVerb| verb.reads.map(|reads| sha256(&reads)).unwrap_or_default();
+        Ok(Self { info, reads: encoded.verbs.into_iter().map(digest).collect() })
+    }
+
     /// What the backend says about a verb; `None` if it does not list it.
     pub fn verb(&self, verb: Verb) -> Option<Terms<'_>> {
         let declared = i32::from(verb.declared());
-        let info = self.info.verbs.iter().find(|info| info.verb == declared)?;
-        Some(Terms { verb, info, handshake: &self.info })
+        let (info, reads_sha256) =
+            self.info.verbs.iter().zip(&self.reads).find(|(info, _)| info.verb == declared)?;
+        Some(Terms { verb, info, handshake: &self.info, reads_sha256 })
     }
 
     /// The verbs that are listed.
@@ -165,17 +198,14 @@ pub struct Terms<'a> {
     pub verb: Verb,
     pub info: &'a api::VerbInfo,
     pub handshake: &'a api::GetInfoResponse,
+    /// `Call.reads` of its requests.
+    pub reads_sha256: &'a Bytes,
 }
 
 impl<'a> Terms<'a> {
     /// The declaration of what the verb reads.
     pub fn reads(self) -> Option<&'a api::Reads> {
         self.info.reads.as_ref()
-    }
-
-    /// `Call.reads` of its requests.
-    pub fn reads_id(self) -> u32 {
-        self.reads().map_or(0, |reads| reads.id)
     }
 
     pub fn has_facts(self) -> bool {
@@ -191,13 +221,18 @@ impl<'a> Terms<'a> {
         self.info.scope() == api::Scope::Node
     }
 
+    /// Whether it declares that it changes something outside.
+    pub fn changes_outside(self) -> bool {
+        self.info.effects() == api::Effects::ChangesOutside
+    }
+
     /// Bind changes the cluster, whatever it declares.
     pub fn has_side_effects(self) -> bool {
-        self.info.side_effects || self.verb == Verb::Bind
+        self.changes_outside() || self.verb == Verb::Bind
     }
 
     pub fn is_pure(self) -> bool {
-        self.info.pure
+        self.info.effects() == api::Effects::Pure
     }
 
     /// The bounds of raw scores.
@@ -240,6 +275,23 @@ fn canonical_map(mut map: api::MapReads) -> Option<api::MapReads> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_are_named_by_their_bytes_in_the_handshake() {
+        let reads =
+            api::Reads { pod: Some(api::PodReads { parts: vec![1], ..Default::default() }), node: None };
+        // A field that this version does not know.
+        let bytes = Bytes::from([&*reads.encode_to_vec(), &[0x78, 1]].concat());
+        let mut verb = vec![0x08, 1];
+        prost::encoding::bytes::encode(11, &bytes, &mut verb);
+        let mut response = Vec::new();
+        prost::encoding::bytes::encode(7, &Bytes::from(vec![0x08, 2]), &mut response);
+        prost::encoding::bytes::encode(7, &Bytes::from(verb), &mut response);
+        let declared = Declared::read(&response.into()).unwrap();
+        let filter = declared.verb(Verb::Filter).unwrap();
+        assert_eq!((filter.reads(), filter.reads_sha256), (Some(&reads), &sha256(&bytes)));
+        assert!(declared.verb(Verb::Score).unwrap().reads_sha256.is_empty());
+    }
 
     #[test]
     fn a_canonical_declaration_has_no_repetitions() {

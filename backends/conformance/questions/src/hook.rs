@@ -26,7 +26,7 @@ pub fn is_of_pod(part: ChangedPart) -> bool {
 }
 
 /// The parts that the response of a hook changes.
-pub fn changed_parts(response: &api::BeforeScoreResponse) -> impl Iterator<Item = ChangedPart> {
+pub fn changed_parts(response: &api::ChangeResponse) -> impl Iterator<Item = ChangedPart> {
     response.pod.iter().flat_map(parts_of_pod).chain(response.nodes.iter().flat_map(parts_of_node))
 }
 
@@ -81,10 +81,10 @@ mod tests {
         };
         let holding = api::NodeChange { holds: vec![api::Hold::default()], ..api::NodeChange::default() };
         assert!(parts_of_node(&holding).eq([ChangedPart::NodeUsage]));
-        let response = api::BeforeScoreResponse { pod: Some(pod), nodes: vec![node], result: None };
+        let response = api::ChangeResponse { pod: Some(pod), nodes: vec![node], result: None };
         let parts: Vec<_> = changed_parts(&response).map(i32::from).collect();
         assert_eq!(parts, (1..=9).collect::<Vec<_>>());
-        let reasons = api::BeforeScoreResponse {
+        let reasons = api::ChangeResponse {
             pod: Some(api::PodChange { reason: "why".to_owned(), ..api::PodChange::default() }),
             nodes: vec![api::NodeChange { reason: "why".to_owned(), ..api::NodeChange::default() }],
             result: None,

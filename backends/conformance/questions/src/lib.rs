@@ -4,6 +4,7 @@
 #![expect(missing_docs, reason = "fields and constructors say what the policy API says of them")]
 
 pub mod declared;
+pub mod digest;
 pub mod hook;
 pub mod objects;
 pub mod question;

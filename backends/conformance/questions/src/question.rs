@@ -6,6 +6,7 @@ use prost::Message as _;
 
 use crate::{
     declared::{Terms, Verb},
+    digest::sha256,
     objects::{Node, Objects, Pod},
     sent::Extent,
 };
@@ -144,14 +145,24 @@ impl Question {
         message.freeze()
     }
 
+    /// As a gateway asks a backend that holds the args.
+    pub fn encode_by_digest(&self) -> Bytes {
+        self.clone().called(|call| call.args = Bytes::new()).into_bytes()
+    }
+
+    /// With the args.
     pub fn encode(&self) -> Bytes {
-        let Self { verb, call, pod, nodes, candidates, want_scores } = self.clone();
+        self.clone().into_bytes()
+    }
+
+    fn into_bytes(self) -> Bytes {
+        let Self { verb, call, pod, nodes, candidates, want_scores } = self;
         let encoded = match verb {
             Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
             Verb::Preempt => api::PreemptRequest { call, pod, nodes, candidates }.encode_to_vec(),
-            Verb::BeforeFilter => api::BeforeFilterRequest { call, pod }.encode_to_vec(),
-            Verb::BeforeFilterNodes => api::BeforeFilterNodesRequest { call, pod, nodes }.encode_to_vec(),
-            Verb::BeforeScore => api::BeforeScoreRequest { call, pod, nodes }.encode_to_vec(),
+            Verb::BeforeFilter | Verb::BeforeFilterNodes | Verb::BeforeScore => {
+                api::ChangeRequest { call, pod, nodes, hook: verb.declared().into() }.encode_to_vec()
+            }
             Verb::Filter | Verb::Bind => api::FilterRequest { call, pod, nodes, want_scores }.encode_to_vec(),
         };
         encoded.into()
@@ -164,7 +175,7 @@ fn in_rows(terms: Terms<'_>, scene: &Scene, extent: Extent) -> api::Nodes {
     api::Nodes { count: number(rows.len()), form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }
 }
 
-/// The beginning of a request.
+/// The beginning of a request, with the args, as to a backend that does not hold them.
 pub fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
     api::Call {
         id: "conformance".to_owned(),
@@ -172,9 +183,15 @@ pub fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
         gateway: "policy-conformance".to_owned(),
         backend: "conformance".to_owned(),
         args: args.clone(),
-        reads: terms.reads_id(),
-        snapshot: 0,
+        args_sha256: args_sha256(args),
+        reads: terms.reads_sha256.clone(),
+        ..api::Call::default()
     }
+}
+
+/// `Call.args_sha256` of calls with these args.
+pub fn args_sha256(args: &Bytes) -> Bytes {
+    if args.is_empty() { Bytes::new() } else { sha256(args) }
 }
 
 /// A length as the contract counts it.

@@ -1,17 +1,22 @@
 //! The operator's args, in the handshake and in each call.
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{
+    self as api,
+    ErrorReason::{ArgsUnknown, InvalidArgs},
+};
 use futures_util::future::try_join;
 use tonic::Code;
 
 use super::calls::same_unless_changing;
 use crate::{
+    answer::answer,
     case::{self, Case, Stop, failed, skipped},
     client::shown,
     declared::{ALL_BUT_BIND, Declared, VERBS, Verb},
+    digest::sha256,
     question::{Question, Scene},
-    suite::{Suite, refused},
+    suite::{Suite, reasoned, refused},
 };
 
 /// A name that no policy expects.
@@ -29,6 +34,12 @@ pub(super) fn cases() -> Vec<Case> {
         "args.one-by-one" Must ["9.1", "3.1"] "wrong args do not spoil the right ones" => one_by_one;
         for ALL_BUT_BIND: "other-args" Must ["9.3", "3.1"] "two configured policies share nothing" => other_args;
         for VERBS: "wrong-args" Must ["9.3"] "a call with wrong args is refused" => wrong_in_a_call;
+        for VERBS: "args-unknown" Must ["61.1", "61.2"] "args that the backend does not hold are asked for" => unknown_in_a_call;
+        for ALL_BUT_BIND: "args-known" Should ["61.2"] "args that a call brought are known to the next one" => known;
+        for VERBS: "args-digest" Must ["61.3"] "args that are not those of their digest are refused" => digest;
+        "args.reason" Should ["50.4"] "the status of a handshake with wrong args says that they are" => |suite|
+            reasoned(given(suite, "[]").await?, InvalidArgs, "GetInfo with args `[]`");
+        for VERBS: "wrong-args-reason" Should ["50.4"] "the status of a call with wrong args says that they are" => reason;
     }
 }
 
@@ -96,21 +107,87 @@ async fn one_by_one(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn wrong_in_a_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let message = message(suite, verb, &Bytes::from_static(b"[]"), |_| ())?;
+    suite.refused_message(verb, message, &[Code::InvalidArgument], "a call with args `[]`").await
+}
+
+async fn reason(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let message = message(suite, verb, &Bytes::from_static(b"[]"), |_| ())?;
+    reasoned(suite.send(verb, message).await?, InvalidArgs, "a call with args `[]`")
+}
+
+/// A call with these args, and this change of it, which no backend should answer: what is bound is bound.
+fn message(
+    suite: &Suite,
+    verb: Verb,
+    args: &Bytes,
+    change: impl FnOnce(&mut api::Call),
+) -> Result<Bytes, Stop> {
     let terms = suite.terms(verb)?;
-    let args = Bytes::from_static(b"[]");
-    if verb == Verb::Bind {
-        return super::bind::refused_with_args(suite, terms, &args).await;
+    Ok(match verb {
+        Verb::Bind => super::bind::message_with_args(suite, terms, args, change),
+        _ => Question::new(terms, &suite.scene(2), args).called(change).encode(),
+    })
+}
+
+fn without_args(call: &mut api::Call) {
+    call.args = Bytes::new();
+}
+
+/// The digest of args that were never sent, and then the args.
+async fn unknown_in_a_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let args = suite.args_never_sent();
+    let what = "a call with the digest of args that were never sent";
+    let answered = suite.send(verb, message(suite, verb, &args, without_args)?).await?;
+    refused(answered.clone(), &[Code::FailedPrecondition], what)?;
+    reasoned(answered, ArgsUnknown, what)?;
+    if verb == Verb::Bind { Ok(()) } else { brought(suite, verb, &args).await.map(drop) }
+}
+
+/// The question with which args are brought to the backend.
+async fn brought(suite: &Suite, verb: Verb, args: &Bytes) -> Result<Question, Stop> {
+    let question = Question::new(suite.terms(verb)?, &suite.scene(2), args);
+    let answered = suite.send(verb, question.encode()).await?;
+    match answered {
+        Err(status) if suite.args.is_empty() && status.code() == Code::InvalidArgument => {
+            skipped("not even `{}` is taken for args: give some with --args JSON")
+        }
+        Err(status) => Err(Stop::refused("the same call with the args", &status)),
+        Ok(bytes) => answer(&question, &bytes).map(|_| question),
     }
-    let question = Question::new(terms, &suite.scene(2), &args);
-    suite.refused(&question, Code::InvalidArgument, "a call with args `[]`").await
+}
+
+async fn known(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = brought(suite, verb, &suite.args_never_sent()).await?;
+    let answered = suite.send(verb, question.encode_by_digest()).await?;
+    match answered {
+        Ok(bytes) => answer(&question, &bytes).map(drop),
+        Err(status) => {
+            Err(Stop::refused("a call with the digest of args that the call before brought", &status))
+        }
+    }
+}
+
+async fn digest(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let args = suite.args_never_sent();
+    let digests = [
+        ("args without a digest", Bytes::new()),
+        ("args with the digest of others", sha256(b"conformance")),
+        ("a digest of 31 bytes", sha256(&args).slice(1..)),
+    ];
+    for (what, digest) in digests {
+        let message = message(suite, verb, &args, |call| call.args_sha256 = digest)?;
+        suite.refused_message_naming(verb, message, "args_sha256", &format!("a call with {what}")).await?;
+    }
+    Ok(())
 }
 
 /// What the backend declares for the other args, if there are some.
-pub(super) async fn other(suite: &Suite) -> Result<Option<(Declared, Bytes)>, Stop> {
+async fn other(suite: &Suite) -> Result<Option<(Declared, Bytes)>, Stop> {
     let Some(other) = suite.target.other() else { return Ok(None) };
-    let info = suite.client.info(&other.info_request()).await?;
-    let info = info.map_err(|status| Stop::refused("GetInfo with --other-args", &status))?;
-    Ok(Some((Declared { info }, other.args)))
+    let declared = suite.client.info(&other.info_request()).await?;
+    let declared = declared.map_err(|status| Stop::refused("GetInfo with --other-args", &status))?;
+    Ok(Some((declared, other.args)))
 }
 
 /// Questions to each of two configured policies: after a handshake with the args of the other one, and both at once.

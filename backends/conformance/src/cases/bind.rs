@@ -25,12 +25,12 @@ pub(super) fn cases() -> Vec<Case> {
         "bind.no-purpose" Must ["48.1"] "a request without a purpose is refused" => no_purpose;
         "bind.no-pod" Must ["48.1"] "a request without namespace, name, UID or node is refused" => no_pod;
         "bind.only-decides" Must ["48.2"] "only PURPOSE_DECIDE binds" => only_decides;
-        "bind.reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
+        "bind.other-reads" Must ["43.2"] "another declaration in `call.reads` is refused" => other_reads;
         "bind.outcome" Must ["48.3"] "the outcome is BOUND, DECLINED or NOT_BOUND" => outcome;
         "bind.again" Must ["48.4"] "what is bound is BOUND again" => again;
-        "bind.other-uid" Must ["48.6"] "a pod with another UID is not bound" => other_uid;
-        "bind.other-pod" Must ["48.7"] "facts about another pod are refused" => other_pod;
-        "bind.message" Should ["48.5"] "the message is not longer than the gateway reads" => message;
+        "bind.other-uid" Must ["48.5"] "a pod with another UID is not bound" => other_uid;
+        "bind.other-pod" Must ["48.6"] "facts about another pod are refused" => other_pod;
+        "bind.message" Should ["48.7"] "the message is not longer than the gateway reads" => message;
     }
 }
 
@@ -83,15 +83,16 @@ async fn refused(suite: &Suite, request: &api::BindRequest, code: Code, what: &s
     suite.refused_message(Verb::Bind, request.encode_to_vec().into(), &[code], what).await
 }
 
-/// A call with these args, which are wrong.
-pub(super) async fn refused_with_args(suite: &Suite, terms: Terms<'_>, args: &Bytes) -> Result<(), Stop> {
-    refused(
-        suite,
-        &request(terms, args, &suite.objects().pod()),
-        Code::InvalidArgument,
-        "a call with args `[]`",
-    )
-    .await
+/// A call with these args, and this change of it. It is about a pod that no cluster has.
+pub(super) fn message_with_args(
+    suite: &Suite,
+    terms: Terms<'_>,
+    args: &Bytes,
+    change: impl FnOnce(&mut api::Call),
+) -> Bytes {
+    let mut request = request(terms, args, &suite.objects().pod());
+    request.call.as_mut().map(change);
+    request.encode_to_vec().into()
 }
 
 async fn no_call(suite: &Suite) -> Result<(), Stop> {
@@ -127,10 +128,14 @@ async fn only_decides(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn other_id(suite: &Suite) -> Result<(), Stop> {
+async fn other_reads(suite: &Suite) -> Result<(), Stop> {
+    let terms = suite.terms(Verb::Bind)?;
     let mut request = of_nobody(suite)?;
-    request.call.iter_mut().for_each(|call| call.reads ^= 0x5555_5555);
-    refused(suite, &request, Code::FailedPrecondition, "another declaration in `call.reads`").await
+    for (what, reads) in super::reads::others(terms) {
+        request.call.iter_mut().for_each(|call| call.reads.clone_from(&reads));
+        refused(suite, &request, Code::FailedPrecondition, what).await?;
+    }
+    Ok(())
 }
 
 /// Binds the pod that the command line allows to be bound.

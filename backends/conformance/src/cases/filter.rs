@@ -101,7 +101,7 @@ async fn grouped(suite: &Suite) -> Result<(), Stop> {
     let repeated = response
         .rejections
         .iter()
-        .find(|rejection| !seen.insert((&rejection.reason, &rejection.rule, rejection.preemption_may_help)));
+        .find(|rejection| !seen.insert((&rejection.reason, &rejection.rule, rejection.kind())));
     match repeated {
         Some(rejection) => failed(format!(
             "{} rejections for {NODES} equal nodes; {:?} comes more than once",
@@ -116,7 +116,7 @@ async fn grouped(suite: &Suite) -> Result<(), Stop> {
 fn with_scores(suite: &Suite) -> Result<Question, Stop> {
     let (filter, score) = (suite.terms(Verb::Filter)?, suite.terms(Verb::Score)?);
     let alike = score.is_per_node()
-        && !score.info.side_effects
+        && !score.has_side_effects()
         && score.info.node_view == filter.info.node_view
         && score.info.usage == filter.info.usage
         && score.is_pure() == filter.is_pure()

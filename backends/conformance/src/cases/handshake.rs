@@ -38,7 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         "handshake.verbs" Must ["2.1"] "at least one verb is listed" => verbs;
         "handshake.verbs-once" Must ["6.1"] "each verb is listed once" => verbs_once;
         "handshake.views" Must ["6.1", "8.2"] "each verb with nodes has a known view of them" => views;
-        "handshake.enums" Must ["6.3"] "scope and normalization are known" => enums;
+        "handshake.enums" Must ["6.3"] "scope, effects and normalization are known" => enums;
         "handshake.score-range" Must ["6.4"] "the bounds of scores fit the normalization" => score_range;
         "handshake.score-scale" Should ["14.3"] "scores are at most 10, or normalized" => score_scale;
         "handshake.usage" Must ["6.5"] "usage is wanted with facts of nodes" => usage;
@@ -144,6 +144,9 @@ async fn enums(suite: &Suite) -> Result<(), Stop> {
         if api::Scope::try_from(terms.info.scope).is_err() {
             return failed(format!("{verb} has the unknown `scope` {}", terms.info.scope));
         }
+        if api::Effects::try_from(terms.info.effects).is_err() {
+            return failed(format!("{verb} has the unknown `effects` {}", terms.info.effects));
+        }
         if api::Normalization::try_from(terms.info.normalization).is_err() {
             return failed(format!("{verb} has the unknown `normalization` {}", terms.info.normalization));
         }
@@ -227,7 +230,6 @@ fn excludes_pure(terms: Terms<'_>) -> Option<&'static str> {
     let reads = terms.reads().and_then(|reads| reads.pod.as_ref());
     let excluded = [
         (terms.verb.has_nodes() && !terms.is_per_node(), "its scope is not SCOPE_NODE"),
-        (terms.info.side_effects, "has `side_effects`"),
         (terms.has_raw_nodes(), "wants NODE_VIEW_FACTS_AND_RAW"),
         (terms.handshake.pod_raw, "the backend sets `pod_raw`"),
         (reads.is_some_and(|pod| pod.parts.contains(&identity)), "reads POD_PART_IDENTITY"),

@@ -2,11 +2,13 @@
 
 use extender_policy_api::v1beta1::{self as api, ChangedPart, hook_service_server::SERVICE_NAME};
 
+use prost::Message as _;
+
 use super::calls;
 use crate::{
     answer::Response,
     case::{self, Case, Stop, failed, skipped},
-    declared::{HOOKS, NODE_HOOKS, Terms, Verb},
+    declared::{HOOKS, NODE_HOOKS, POD_ALONE, Terms, Verb},
     hook::{changed_parts, check_limits, is_of_pod},
     question::{Question, Scene},
     suite::Suite,
@@ -18,6 +20,7 @@ const NODES: usize = 60;
 
 pub(super) fn cases() -> Vec<Case> {
     [declarations(), case::table! {
+        for POD_ALONE: "nodes" Must ["59.2"] "a request with nodes is refused" => with_nodes;
         for HOOKS: "evaluated" Must ["58.2"] "result.evaluated is 1 or the number of nodes" => |suite, hook|
             calls::about(suite, hook, &[1, 2, 7, 500]).await;
         for HOOKS: "declared-changes" Must ["58.1"] "only declared parts are changed" => changes_declared;
@@ -34,6 +37,7 @@ fn declarations() -> Vec<Case> {
         "hooks.service" Must ["57.1"] "a backend with hooks lists the service and serves it" => service;
         "hooks.changes" Must ["57.2"] "each hook declares known parts that it can change" => changes;
         "hooks.side-effects" Must ["57.2", "59.1"] "no hook declares side effects" => side_effects;
+        "hooks.unknown" Must ["59.3"] "a request without a hook, or with one that is none, is refused" => unknown;
         "hooks.counts" Must ["57.2"] "no hook reads topology counts" => counts;
         "hooks.pod-alone" Must ["57.2"] "beforeFilter declares nothing about nodes" => pod_alone;
         "hooks.pure" Must ["57.2"] "a pure beforeScore does not change the pod" => pure;
@@ -54,6 +58,32 @@ async fn service(suite: &Suite) -> Result<(), Stop> {
         suite.ask(&suite.random_question(terms.verb, 2)?).await?;
     }
     Ok(())
+}
+
+async fn unknown(suite: &Suite) -> Result<(), Stop> {
+    let Some(terms) = declared(suite)?.into_iter().next() else { return Ok(()) };
+    let message = suite.random_question(terms.verb, 2)?.encode();
+    for hook in [0, i32::from(api::Verb::Filter), 99] {
+        let request =
+            api::ChangeRequest::decode(message.clone()).map_err(|error| Stop::broken(error.to_string()))?;
+        let message = api::ChangeRequest { hook, ..request }.encode_to_vec().into();
+        suite
+            .refused_message_naming(terms.verb, message, "hook", &format!("a request with `hook` {hook}"))
+            .await?;
+    }
+    Ok(())
+}
+
+/// A hook that is about the pod alone would ignore what the sender means.
+async fn with_nodes(suite: &Suite, hook: Verb) -> Result<(), Stop> {
+    let nodes = api::Nodes {
+        count: 1,
+        form: Some(api::nodes::Form::Rows(api::NodeRows {
+            rows: vec![api::NodeRow { name: "node".to_owned(), ..api::NodeRow::default() }],
+        })),
+    };
+    let question = Question { nodes: Some(nodes), ..suite.random_question(hook, 0)? };
+    suite.refused_naming(&question, "nodes", "a request with `nodes`").await
 }
 
 async fn changes(suite: &Suite) -> Result<(), Stop> {
@@ -88,8 +118,8 @@ fn can_change(hook: Verb, part: ChangedPart) -> bool {
 }
 
 async fn side_effects(suite: &Suite) -> Result<(), Stop> {
-    match declared(suite)?.iter().find(|terms| terms.info.side_effects) {
-        Some(terms) => failed(format!("{} has `side_effects`", terms.verb.name())),
+    match declared(suite)?.iter().find(|terms| terms.changes_outside()) {
+        Some(terms) => failed(format!("{} has EFFECTS_CHANGES_OUTSIDE", terms.verb.name())),
         None => Ok(()),
     }
 }
@@ -132,7 +162,7 @@ async fn pure(suite: &Suite) -> Result<(), Stop> {
 }
 
 /// Responses to random questions.
-async fn responses(suite: &Suite, hook: Verb) -> Result<Vec<(Question, api::BeforeScoreResponse)>, Stop> {
+async fn responses(suite: &Suite, hook: Verb) -> Result<Vec<(Question, api::ChangeResponse)>, Stop> {
     suite.terms(hook)?;
     let mut objects = suite.objects();
     let mut responses = Vec::new();

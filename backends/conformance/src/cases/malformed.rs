@@ -8,21 +8,22 @@ use tonic::Code;
 use crate::{
     case::{self, Case, Stop, failed, skipped},
     declared::{ABOUT_NODES, ALL_BUT_BIND, POD_ALONE, TOLD_TOPOLOGY, Terms, VERBS, Verb},
-    question::{Question, number},
-    suite::Suite,
+    question::{Question, args_sha256, number},
+    suite::{Suite, reasoned},
 };
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        for ABOUT_NODES: "no-call" Must ["10.2"] "a request without `call` is refused" => no_call;
-        for ABOUT_NODES: "no-pod" Must ["10.2"] "a request without `pod` is refused" => no_pod;
+        for ABOUT_NODES: "no-call" Must ["10.1"] "a request without `call` is refused" => no_call;
+        for ABOUT_NODES: "no-pod" Must ["10.1"] "a request without `pod` is refused" => no_pod;
         for POD_ALONE: "no-call" Must ["59.2"] "a request without `call` is refused" => no_call;
-        for POD_ALONE: "no-pod" Must ["10.2", "59.2"] "a request without `pod` is refused" => no_pod;
-        for ABOUT_NODES: "no-nodes" Must ["10.2"] "a request without `nodes` is refused" => no_nodes;
-        for ALL_BUT_BIND: "no-facts" Must ["10.2"] "a pod without facts is refused" => no_pod_facts;
-        for ABOUT_NODES: "count" Must ["10.2"] "a count that differs from the rows is refused" => count;
-        for ABOUT_NODES: "zero-nodes" Must ["10.2"] "a request about no nodes is refused" => zero_nodes;
-        for ABOUT_NODES: "row-without-facts" Must ["10.2"] "a row that lacks facts is refused" => row_without_facts;
+        for POD_ALONE: "no-pod" Must ["10.1", "59.2"] "a request without `pod` is refused" => no_pod;
+        for ALL_BUT_BIND: "invalid-request-reason" Should ["50.4"] "the status of an invalid request says that it is one" => reason;
+        for ABOUT_NODES: "no-nodes" Must ["10.1"] "a request without `nodes` is refused" => no_nodes;
+        for ALL_BUT_BIND: "no-facts" Must ["10.1"] "a pod without facts is refused" => no_pod_facts;
+        for ABOUT_NODES: "count" Must ["10.1"] "a count that differs from the rows is refused" => count;
+        for ABOUT_NODES: "zero-nodes" Must ["10.1"] "a request about no nodes is refused" => zero_nodes;
+        for ABOUT_NODES: "row-without-facts" Must ["10.1"] "a row that lacks facts is refused" => row_without_facts;
         for ALL_BUT_BIND: "values" Must ["41.2"] "a wrong number of values is refused" => values;
         for ALL_BUT_BIND: "absent-order" Should ["41.3"] "positions of absent keys in disorder are refused" => absent_order;
         for ABOUT_NODES: "pod-counts" Must ["41.2"] "a wrong number of counts is refused" => pod_counts;
@@ -43,6 +44,7 @@ pub(super) fn minimal(suite: &Suite, verb: Verb) -> Bytes {
         id: "conformance".to_owned(),
         purpose: purpose.into(),
         args: suite.args.clone(),
+        args_sha256: args_sha256(&suite.args),
         ..api::Call::default()
     });
     let facts = api::PodFacts { namespace: "conformance".to_owned(), ..api::PodFacts::default() };
@@ -77,6 +79,12 @@ async fn no_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 async fn no_pod(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let question = suite.random_question(verb, 2)?;
     suite.refused_naming(&Question { pod: None, ..question }, "pod", "a request without `pod`").await
+}
+
+async fn reason(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 2)?;
+    let answered = suite.send(verb, Question { pod: None, ..question }.encode()).await?;
+    reasoned(answered, api::ErrorReason::InvalidRequest, "a request without `pod`")
 }
 
 async fn no_nodes(suite: &Suite, verb: Verb) -> Result<(), Stop> {

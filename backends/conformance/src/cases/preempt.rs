@@ -13,9 +13,9 @@ pub(super) fn cases() -> Vec<Case> {
     case::table! {
         "preempt.kept" Must ["16.1"] "kept candidates and victims are offered ones, each once" => |suite|
             super::calls::about(suite, Verb::Preempt, &[12; 10]).await;
-        "preempt.no-candidates" Must ["10.2"] "a request without candidates is refused" => no_candidates;
-        "preempt.candidate-count" Must ["10.2"] "too few or too many candidates are refused" => candidate_count;
-        "preempt.no-victims" Must ["10.2"] "a candidate without victims is refused" => no_victims;
+        "preempt.no-candidates" Must ["10.1"] "a request without candidates is refused" => no_candidates;
+        "preempt.candidate-count" Must ["10.1"] "too few or too many candidates are refused" => candidate_count;
+        "preempt.no-victims" Must ["10.1"] "a candidate without victims is refused" => no_victims;
         "preempt.placeholder" Must ["16.4"] "a placeholder, which has no victims" => placeholder;
         "preempt.unknown-victims" Must ["16.2"] "victims of which only the UID is known" => unknown_victims;
         "preempt.violations" Must ["16.2"] "violations of PodDisruptionBudgets are accepted" => violations;

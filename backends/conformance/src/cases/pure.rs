@@ -102,9 +102,12 @@ async fn call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         answered(suite, verb, &[NODES; QUESTIONS]).await?.iter().cycle().zip(1..=NAME_BYTES)
     {
         let name = format!("{length:x<length$}");
-        let what = format!("with {name:?} as the id of the call, the gateway and the backend");
+        let what = format!("with {name:?} as the id of the call, the gateway, the backend and the cluster");
         let other = question.clone().called(|call| {
-            (call.id, call.gateway, call.backend) = (name.clone(), name.clone(), name);
+            call.id.clone_from(&name);
+            call.gateway.clone_from(&name);
+            call.backend.clone_from(&name);
+            call.cluster = name;
         });
         same_unless_changing(suite, question, first, &suite.ask(&other).await?, &what).await?;
     }

@@ -1,6 +1,9 @@
 //! What an answer is used for.
 
-use extender_policy_api::v1beta1::{self as api, Purpose};
+use extender_policy_api::{
+    limits::SNAPSHOT_BYTES,
+    v1beta1::{self as api, Purpose},
+};
 use tonic::Code;
 
 use crate::{
@@ -20,12 +23,12 @@ pub(super) const OTHERS: [(i32, &str); 5] = [
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        for ABOUT_NODES: "no-purpose" Must ["10.2"] "a request without a purpose is refused" => no_purpose;
+        for ABOUT_NODES: "no-purpose" Must ["10.1"] "a request without a purpose is refused" => no_purpose;
         for POD_ALONE: "no-purpose" Must ["59.2"] "a request without a purpose is refused" => no_purpose;
         for HOOKS: "any-purpose" Must ["59.1"] "every purpose is answered in the same way" => any_purpose;
-        for DECIDING: "any-purpose" Must ["10.3"] "without side effects every purpose is answered" => any_purpose;
-        for PER_NODE: "snapshot" Must ["56.1"] "the number of a snapshot changes nothing" => snapshot;
-        for DECIDING: "only-decides" Must ["10.4"] "with side effects only PURPOSE_DECIDE is answered" => only_decides;
+        for DECIDING: "any-purpose" Must ["10.2"] "without side effects every purpose is answered" => any_purpose;
+        for PER_NODE: "snapshot" Must ["56.1"] "the name of a snapshot changes nothing" => snapshot;
+        for DECIDING: "only-decides" Must ["10.3"] "with side effects only PURPOSE_DECIDE is answered" => only_decides;
     }
 }
 
@@ -43,9 +46,11 @@ async fn any_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 }
 
 async fn snapshot(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let numbers = [("Call.snapshot 1", 1), ("the largest Call.snapshot", u64::MAX)];
-    let numbers = numbers.map(|(name, number)| (name, move |call: &mut api::Call| call.snapshot = number));
-    same_if(suite, verb, numbers).await
+    let longest = "~".repeat(SNAPSHOT_BYTES);
+    let names = [("Call.snapshot \"1\"", "1"), ("the longest Call.snapshot", &longest)];
+    let names =
+        names.map(|(what, name)| (what, move |call: &mut api::Call| name.clone_into(&mut call.snapshot)));
+    same_if(suite, verb, names).await
 }
 
 /// The answer stays the same after each of these changes of a call.

@@ -1,7 +1,8 @@
 //! What a verb reads of pods and nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
 use extender_policy_api::v1beta1 as api;
 use tonic::Code;
@@ -9,6 +10,7 @@ use tonic::Code;
 use crate::{
     case::{self, Case, Stop, failed, skipped},
     declared::{ALL_BUT_BIND, TOLD_TOPOLOGY, Terms, Verb},
+    digest::sha256,
     suite::Suite,
 };
 
@@ -20,8 +22,8 @@ pub(super) fn cases() -> Vec<Case> {
         "reads.limits" Must ["8.3"] "keys and prefixes are few and short" => limits;
         "reads.node" Must ["42.1"] "nodes are read only with a view of facts" => node;
         "reads.counts" Must ["42.1"] "counts are in order, known and few" => counts;
-        "reads.ids" Must ["43.1"] "different declarations have different ids" => ids;
-        for ALL_BUT_BIND: "reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
+        "reads.bytes" Must ["43.1"] "a declaration has the same bytes in each handshake" => bytes;
+        for ALL_BUT_BIND: "other-reads" Must ["43.2"] "another declaration in `call.reads` is refused" => other_reads;
     }
 }
 
@@ -155,23 +157,40 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn ids(suite: &Suite) -> Result<(), Stop> {
-    let mut by_id: BTreeMap<u32, (Verb, api::Reads)> = BTreeMap::new();
-    let other = super::args::other(suite).await?;
-    let others = other.iter().flat_map(|(declared, _)| declared.verbs());
-    let others = others.filter_map(|terms| Some((terms, terms.reads()?)));
-    for (terms, reads) in declared(suite)?.into_iter().chain(others) {
-        let content = api::Reads { id: 0, ..reads.clone() };
-        let (other, first) = by_id.entry(reads.id).or_insert_with(|| (terms.verb, content.clone()));
-        if *first != content {
-            let (one, verb, id) = (other.name(), terms.verb.name(), reads.id);
-            return failed(format!("{one} and {verb} declare different `reads`, both with the id {id}"));
+/// Handshakes that are compared.
+const HANDSHAKES: usize = 20;
+
+/// Another encoding of the same declaration would be another declaration for calls.
+async fn bytes(suite: &Suite) -> Result<(), Stop> {
+    declared(suite)?;
+    for _ in 0..HANDSHAKES {
+        let other = suite.declared_on(&suite.client).await?;
+        for terms in suite.declared.verbs().filter(|terms| terms.reads().is_some()) {
+            let again = other.verb(terms.verb).filter(|again| again.reads() == terms.reads());
+            if again.is_some_and(|again| again.reads_sha256 != terms.reads_sha256) {
+                let verb = terms.verb.name();
+                return failed(format!("{verb}: equal `reads` are other bytes in another handshake"));
+            }
         }
     }
     Ok(())
 }
 
-async fn other_id(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let question = suite.random_question(verb, 2)?.called(|call| call.reads ^= 0x5555_5555);
-    suite.refused(&question, Code::FailedPrecondition, "another declaration in `call.reads`").await
+/// Other declarations than that of a verb, as `Call.reads` names them.
+pub(super) fn others(terms: Terms<'_>) -> Vec<(&'static str, Bytes)> {
+    let other = ("another declaration in `call.reads`", sha256(b"conformance"));
+    if terms.reads().is_none() {
+        return vec![other];
+    }
+    let cut = terms.reads_sha256.slice(..terms.reads_sha256.len() - 1);
+    vec![other, ("no `call.reads`", Bytes::new()), ("`call.reads` of 31 bytes", cut)]
+}
+
+async fn other_reads(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 2)?;
+    for (what, reads) in others(suite.terms(verb)?) {
+        let question = question.clone().called(|call| call.reads = reads);
+        suite.refused(&question, Code::FailedPrecondition, what).await?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use super::calls::same_unless_changing;
 use crate::{
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
-    declared::{ALL_BUT_BIND, Declared, Verb},
+    declared::{ALL_BUT_BIND, Verb},
     question::{Question, Scene},
     suite::Suite,
 };
@@ -25,8 +25,7 @@ async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         return skipped("there is no other replica: name one with --replica URL");
     };
     let replica = replica.map_err(|error| Stop::Failed(format!("the replica: {}", crate::causes(&error))))?;
-    let info = suite.handshake_on(&replica).await.map_err(|stop| stop.after("the replica"))?;
-    let declared = Declared { info };
+    let declared = suite.declared_on(&replica).await.map_err(|stop| stop.after("the replica"))?;
     let revisions = [&suite.declared.info.revision, &declared.info.revision];
     if revisions[0] != revisions[1] {
         return skipped(format!("the replicas have the revisions {:?} and {:?}", revisions[0], revisions[1]));
@@ -39,7 +38,7 @@ async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let scene = Scene::random(&mut objects, NODES);
         let question = suite.question(verb, &scene)?;
         let here = suite.ask(&question).await?;
-        // With what the replica declares, which may have another id.
+        // With what the replica declares, which may be another.
         let there = Question::new(terms, &scene, &suite.args);
         let there = suite.ask_on(&replica, &there, Extras::default()).await?;
         same_unless_changing(suite, &question, &here, &there, "from the replica").await?;

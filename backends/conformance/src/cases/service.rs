@@ -154,9 +154,9 @@ async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     }
     let answered = suite.send(verb, super::malformed::minimal(suite, verb)).await?;
     let Err(status) = answered else {
-        return failed(format!("{}, which is not listed: OK; expected UNIMPLEMENTED", verb.method()));
+        return failed(format!("{}, which is not listed: OK; expected UNIMPLEMENTED", verb.title()));
     };
     // The text is the library's if the method is missing altogether.
     let code = status.code();
-    refused::<()>(Err(tonic::Status::new(code, "text")), &[Code::Unimplemented], verb.method())
+    refused::<()>(Err(tonic::Status::new(code, "text")), &[Code::Unimplemented], verb.title())
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use extender_policy_api::{
-    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
+    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES},
     v1beta1 as api,
 };
 use prost::Message as _;
@@ -38,7 +38,8 @@ pub(super) fn cases() -> Vec<Case> {
         "table.version" Should ["23.2"] "a version that does not grow is refused" => version;
         "table.renamed" Should ["23.2"] "another table's name is refused" => renamed;
         "table.no-name" Should ["23.2"] "a table without a name is refused" => |suite|
-            first_message(suite, |message| message.table = 0, "a first message without `table`").await;
+            first_message(suite, |message| message.table.clear(), "a first message without `table`").await;
+        "table.bad-name" Should ["23.2"] "a name that is too long, or not printable, is refused" => bad_name;
         "table.name-taken" Should ["23.2"] "a second stream for a table is refused" => name_taken;
         "table.complete-twice" Should ["23.2"] "`complete` is refused the second time" => complete_twice;
         "table.reads-limits" Should ["23.2"] "`view.reads` beyond the limits is refused" => reads_limits;
@@ -266,10 +267,18 @@ async fn renamed(suite: &Suite) -> Result<(), Stop> {
     refuses(&mut table, message, "another name of the table in the second message").await
 }
 
+async fn bad_name(suite: &Suite) -> Result<(), Stop> {
+    for name in ["t".repeat(TABLE_BYTES + 1), "a\nb".to_owned(), "ä".to_owned()] {
+        let what = format!("a table named {name:?}");
+        first_message(suite, |message| message.table = name, &what).await?;
+    }
+    Ok(())
+}
+
 async fn name_taken(suite: &Suite) -> Result<(), Stop> {
     let (terms, scene, first) = held(suite, 2).await?;
     let mut second = Table::open(suite, &suite.client);
-    second.name = first.name;
+    second.name.clone_from(&first.name);
     let message = second.first(terms, &scene);
     refuses(&mut second, message, "a second stream for a table").await?;
     suite.ask(&by_table(suite, terms, &scene, first.all(&scene))).await?;

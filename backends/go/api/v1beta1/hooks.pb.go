@@ -1,12 +1,12 @@
 // Hooks: a backend changes what the backends of a call are told about the pod and the nodes.
 //
 // The course of a call with hooks:
-//  1. kube-scheduler calls filter. The gateway calls BeforeFilter of all backends with this hook, one after the other,
-//     in the order of the configuration; then BeforeFilterNodes in the same way. Each hook is told what the ones before
-//     have left.
+//  1. kube-scheduler calls filter. The gateway calls Change of all backends with VERB_BEFORE_FILTER, one after the other,
+//     in the order of the configuration; then with VERB_BEFORE_FILTER_NODES in the same way. Each hook is told what the
+//     ones before have left.
 //  2. It calls Filter of the backends about the result, several at once.
 //  3. kube-scheduler calls prioritize. The gateway begins with what kube-scheduler sent: nothing is left of the changes
-//     for filter. It calls BeforeScore, and then Score.
+//     for filter. It calls Change with VERB_BEFORE_SCORE, and then Score.
 //
 // Changes are for one call and its pod alone. kube-scheduler does not see them: its own filters ran before, and its
 // answer contains the nodes that it offered, unchanged. The same is true for Preempt and Bind.
@@ -34,30 +34,35 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type BeforeFilterRequest struct {
+type ChangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
 	// REQUIRED. The pod to be placed, as earlier hooks have left it.
-	Pod           *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// REQUIRED, except with VERB_BEFORE_FILTER, which has none. The nodes that kube-scheduler offers, or of which it wants the
+	// scores, as earlier hooks have left them, at least one.
+	Nodes *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// REQUIRED. The hook: one of those that the backend declares.
+	Hook          Verb `protobuf:"varint,4,opt,name=hook,proto3,enum=extender.policy.v1beta1.Verb" json:"hook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BeforeFilterRequest) Reset() {
-	*x = BeforeFilterRequest{}
+func (x *ChangeRequest) Reset() {
+	*x = ChangeRequest{}
 	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BeforeFilterRequest) String() string {
+func (x *ChangeRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BeforeFilterRequest) ProtoMessage() {}
+func (*ChangeRequest) ProtoMessage() {}
 
-func (x *BeforeFilterRequest) ProtoReflect() protoreflect.Message {
+func (x *ChangeRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -69,49 +74,66 @@ func (x *BeforeFilterRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BeforeFilterRequest.ProtoReflect.Descriptor instead.
-func (*BeforeFilterRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ChangeRequest.ProtoReflect.Descriptor instead.
+func (*ChangeRequest) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *BeforeFilterRequest) GetCall() *Call {
+func (x *ChangeRequest) GetCall() *Call {
 	if x != nil {
 		return x.Call
 	}
 	return nil
 }
 
-func (x *BeforeFilterRequest) GetPod() *Pod {
+func (x *ChangeRequest) GetPod() *Pod {
 	if x != nil {
 		return x.Pod
 	}
 	return nil
 }
 
-type BeforeFilterResponse struct {
+func (x *ChangeRequest) GetNodes() *Nodes {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ChangeRequest) GetHook() Verb {
+	if x != nil {
+		return x.Hook
+	}
+	return Verb_VERB_UNSPECIFIED
+}
+
+type ChangeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. evaluated is 1: the pod. There is no miss.
+	// REQUIRED. With VERB_BEFORE_FILTER evaluated is 1, the pod, and there is no miss.
 	Result *Result `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// OPTIONAL. Absent: the pod stays as it is.
-	Pod           *PodChange `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// OPTIONAL. Absent: the pod stays as it is. Not with VERB_BEFORE_FILTER_NODES, nor of a pure VERB_BEFORE_SCORE.
+	Pod *PodChange `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// OPTIONAL. The nodes that change; all others stay as they are. A node in two entries is malformed. One entry per
+	// change, not one per node, where several nodes change alike. Not with VERB_BEFORE_FILTER.
+	Nodes         []*NodeChange `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BeforeFilterResponse) Reset() {
-	*x = BeforeFilterResponse{}
+func (x *ChangeResponse) Reset() {
+	*x = ChangeResponse{}
 	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BeforeFilterResponse) String() string {
+func (x *ChangeResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BeforeFilterResponse) ProtoMessage() {}
+func (*ChangeResponse) ProtoMessage() {}
 
-func (x *BeforeFilterResponse) ProtoReflect() protoreflect.Message {
+func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -123,263 +145,26 @@ func (x *BeforeFilterResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BeforeFilterResponse.ProtoReflect.Descriptor instead.
-func (*BeforeFilterResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
+func (*ChangeResponse) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *BeforeFilterResponse) GetResult() *Result {
+func (x *ChangeResponse) GetResult() *Result {
 	if x != nil {
 		return x.Result
 	}
 	return nil
 }
 
-func (x *BeforeFilterResponse) GetPod() *PodChange {
+func (x *ChangeResponse) GetPod() *PodChange {
 	if x != nil {
 		return x.Pod
 	}
 	return nil
 }
 
-type BeforeFilterNodesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED.
-	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// REQUIRED. The pod to be placed, as hooks have left it.
-	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// REQUIRED. The nodes that kube-scheduler offers, as earlier hooks have left them, at least one.
-	Nodes         *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BeforeFilterNodesRequest) Reset() {
-	*x = BeforeFilterNodesRequest{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BeforeFilterNodesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BeforeFilterNodesRequest) ProtoMessage() {}
-
-func (x *BeforeFilterNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BeforeFilterNodesRequest.ProtoReflect.Descriptor instead.
-func (*BeforeFilterNodesRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *BeforeFilterNodesRequest) GetCall() *Call {
-	if x != nil {
-		return x.Call
-	}
-	return nil
-}
-
-func (x *BeforeFilterNodesRequest) GetPod() *Pod {
-	if x != nil {
-		return x.Pod
-	}
-	return nil
-}
-
-func (x *BeforeFilterNodesRequest) GetNodes() *Nodes {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-type BeforeFilterNodesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED.
-	Result *Result `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// OPTIONAL. The nodes that change; all others stay as they are. A node in two entries is malformed. One entry per
-	// change, not one per node, where several nodes change alike.
-	Nodes         []*NodeChange `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BeforeFilterNodesResponse) Reset() {
-	*x = BeforeFilterNodesResponse{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BeforeFilterNodesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BeforeFilterNodesResponse) ProtoMessage() {}
-
-func (x *BeforeFilterNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BeforeFilterNodesResponse.ProtoReflect.Descriptor instead.
-func (*BeforeFilterNodesResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *BeforeFilterNodesResponse) GetResult() *Result {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *BeforeFilterNodesResponse) GetNodes() []*NodeChange {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-type BeforeScoreRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED.
-	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// REQUIRED. The pod to be placed, as earlier hooks before Score have left it.
-	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// REQUIRED. The nodes that are scored, as earlier hooks before Score have left them, at least one.
-	Nodes         *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BeforeScoreRequest) Reset() {
-	*x = BeforeScoreRequest{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BeforeScoreRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BeforeScoreRequest) ProtoMessage() {}
-
-func (x *BeforeScoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BeforeScoreRequest.ProtoReflect.Descriptor instead.
-func (*BeforeScoreRequest) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *BeforeScoreRequest) GetCall() *Call {
-	if x != nil {
-		return x.Call
-	}
-	return nil
-}
-
-func (x *BeforeScoreRequest) GetPod() *Pod {
-	if x != nil {
-		return x.Pod
-	}
-	return nil
-}
-
-func (x *BeforeScoreRequest) GetNodes() *Nodes {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-type BeforeScoreResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED.
-	Result *Result `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// OPTIONAL. Absent: the pod stays as it is. Not of a pure hook.
-	Pod *PodChange `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. As in BeforeFilterNodesResponse.
-	Nodes         []*NodeChange `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BeforeScoreResponse) Reset() {
-	*x = BeforeScoreResponse{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BeforeScoreResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BeforeScoreResponse) ProtoMessage() {}
-
-func (x *BeforeScoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BeforeScoreResponse.ProtoReflect.Descriptor instead.
-func (*BeforeScoreResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *BeforeScoreResponse) GetResult() *Result {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *BeforeScoreResponse) GetPod() *PodChange {
-	if x != nil {
-		return x.Pod
-	}
-	return nil
-}
-
-func (x *BeforeScoreResponse) GetNodes() []*NodeChange {
+func (x *ChangeResponse) GetNodes() []*NodeChange {
 	if x != nil {
 		return x.Nodes
 	}
@@ -418,7 +203,7 @@ type PodChange struct {
 
 func (x *PodChange) Reset() {
 	*x = PodChange{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +215,7 @@ func (x *PodChange) String() string {
 func (*PodChange) ProtoMessage() {}
 
 func (x *PodChange) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +228,7 @@ func (x *PodChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodChange.ProtoReflect.Descriptor instead.
 func (*PodChange) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PodChange) GetSetLabels() map[string]string {
@@ -545,7 +330,7 @@ type NodeChange struct {
 
 func (x *NodeChange) Reset() {
 	*x = NodeChange{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +342,7 @@ func (x *NodeChange) String() string {
 func (*NodeChange) ProtoMessage() {}
 
 func (x *NodeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +355,7 @@ func (x *NodeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChange.ProtoReflect.Descriptor instead.
 func (*NodeChange) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodeChange) GetPositions() []uint32 {
@@ -651,7 +436,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +448,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +461,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Hold) GetResources() *Resources {
@@ -706,7 +491,7 @@ type HoldUser struct {
 
 func (x *HoldUser) Reset() {
 	*x = HoldUser{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +503,7 @@ func (x *HoldUser) String() string {
 func (*HoldUser) ProtoMessage() {}
 
 func (x *HoldUser) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +516,7 @@ func (x *HoldUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldUser.ProtoReflect.Descriptor instead.
 func (*HoldUser) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HoldUser) GetUid() string {
@@ -752,25 +537,13 @@ var File_extender_policy_v1beta1_hooks_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_hooks_proto_rawDesc = "" +
 	"\n" +
-	"#extender/policy/v1beta1/hooks.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\x1a$extender/policy/v1beta1/policy.proto\x1a'extender/policy/v1beta1/resources.proto\"x\n" +
-	"\x13BeforeFilterRequest\x121\n" +
-	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\"\x85\x01\n" +
-	"\x14BeforeFilterResponse\x127\n" +
-	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x124\n" +
-	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1beta1.PodChangeR\x03pod\"\xb3\x01\n" +
-	"\x18BeforeFilterNodesRequest\x121\n" +
+	"#extender/policy/v1beta1/hooks.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\x1a$extender/policy/v1beta1/policy.proto\x1a'extender/policy/v1beta1/resources.proto\"\xdb\x01\n" +
+	"\rChangeRequest\x121\n" +
 	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\x8f\x01\n" +
-	"\x19BeforeFilterNodesResponse\x127\n" +
-	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x129\n" +
-	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\xad\x01\n" +
-	"\x12BeforeScoreRequest\x121\n" +
-	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
-	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\xbf\x01\n" +
-	"\x13BeforeScoreResponse\x127\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\x121\n" +
+	"\x04hook\x18\x04 \x01(\x0e2\x1d.extender.policy.v1beta1.VerbR\x04hook\"\xba\x01\n" +
+	"\x0eChangeResponse\x127\n" +
 	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x124\n" +
 	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1beta1.PodChangeR\x03pod\x129\n" +
 	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\x9a\x06\n" +
@@ -814,11 +587,9 @@ const file_extender_policy_v1beta1_hooks_proto_rawDesc = "" +
 	"\x05users\x18\x02 \x03(\v2!.extender.policy.v1beta1.HoldUserR\x05users\"Y\n" +
 	"\bHoldUser\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12;\n" +
-	"\aat_most\x18\x02 \x01(\v2\".extender.policy.v1beta1.ResourcesR\x06atMost2\xe0\x02\n" +
-	"\vHookService\x12k\n" +
-	"\fBeforeFilter\x12,.extender.policy.v1beta1.BeforeFilterRequest\x1a-.extender.policy.v1beta1.BeforeFilterResponse\x12z\n" +
-	"\x11BeforeFilterNodes\x121.extender.policy.v1beta1.BeforeFilterNodesRequest\x1a2.extender.policy.v1beta1.BeforeFilterNodesResponse\x12h\n" +
-	"\vBeforeScore\x12+.extender.policy.v1beta1.BeforeScoreRequest\x1a,.extender.policy.v1beta1.BeforeScoreResponseBU\n" +
+	"\aat_most\x18\x02 \x01(\v2\".extender.policy.v1beta1.ResourcesR\x06atMost2h\n" +
+	"\vHookService\x12Y\n" +
+	"\x06Change\x12&.extender.policy.v1beta1.ChangeRequest\x1a'.extender.policy.v1beta1.ChangeResponseBU\n" +
 	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
@@ -833,73 +604,58 @@ func file_extender_policy_v1beta1_hooks_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_hooks_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_extender_policy_v1beta1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_extender_policy_v1beta1_hooks_proto_goTypes = []any{
-	(*BeforeFilterRequest)(nil),       // 0: extender.policy.v1beta1.BeforeFilterRequest
-	(*BeforeFilterResponse)(nil),      // 1: extender.policy.v1beta1.BeforeFilterResponse
-	(*BeforeFilterNodesRequest)(nil),  // 2: extender.policy.v1beta1.BeforeFilterNodesRequest
-	(*BeforeFilterNodesResponse)(nil), // 3: extender.policy.v1beta1.BeforeFilterNodesResponse
-	(*BeforeScoreRequest)(nil),        // 4: extender.policy.v1beta1.BeforeScoreRequest
-	(*BeforeScoreResponse)(nil),       // 5: extender.policy.v1beta1.BeforeScoreResponse
-	(*PodChange)(nil),                 // 6: extender.policy.v1beta1.PodChange
-	(*NodeChange)(nil),                // 7: extender.policy.v1beta1.NodeChange
-	(*Hold)(nil),                      // 8: extender.policy.v1beta1.Hold
-	(*HoldUser)(nil),                  // 9: extender.policy.v1beta1.HoldUser
-	nil,                               // 10: extender.policy.v1beta1.PodChange.SetLabelsEntry
-	nil,                               // 11: extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
-	nil,                               // 12: extender.policy.v1beta1.NodeChange.SetLabelsEntry
-	(*Call)(nil),                      // 13: extender.policy.v1beta1.Call
-	(*Pod)(nil),                       // 14: extender.policy.v1beta1.Pod
-	(*Result)(nil),                    // 15: extender.policy.v1beta1.Result
-	(*Nodes)(nil),                     // 16: extender.policy.v1beta1.Nodes
-	(*NodeAffinity)(nil),              // 17: extender.policy.v1beta1.NodeAffinity
-	(*Toleration)(nil),                // 18: extender.policy.v1beta1.Toleration
-	(*Resources)(nil),                 // 19: extender.policy.v1beta1.Resources
-	(*NodeUsage)(nil),                 // 20: extender.policy.v1beta1.NodeUsage
-	(*Taint)(nil),                     // 21: extender.policy.v1beta1.Taint
+	(*ChangeRequest)(nil),  // 0: extender.policy.v1beta1.ChangeRequest
+	(*ChangeResponse)(nil), // 1: extender.policy.v1beta1.ChangeResponse
+	(*PodChange)(nil),      // 2: extender.policy.v1beta1.PodChange
+	(*NodeChange)(nil),     // 3: extender.policy.v1beta1.NodeChange
+	(*Hold)(nil),           // 4: extender.policy.v1beta1.Hold
+	(*HoldUser)(nil),       // 5: extender.policy.v1beta1.HoldUser
+	nil,                    // 6: extender.policy.v1beta1.PodChange.SetLabelsEntry
+	nil,                    // 7: extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	nil,                    // 8: extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	(*Call)(nil),           // 9: extender.policy.v1beta1.Call
+	(*Pod)(nil),            // 10: extender.policy.v1beta1.Pod
+	(*Nodes)(nil),          // 11: extender.policy.v1beta1.Nodes
+	(Verb)(0),              // 12: extender.policy.v1beta1.Verb
+	(*Result)(nil),         // 13: extender.policy.v1beta1.Result
+	(*NodeAffinity)(nil),   // 14: extender.policy.v1beta1.NodeAffinity
+	(*Toleration)(nil),     // 15: extender.policy.v1beta1.Toleration
+	(*Resources)(nil),      // 16: extender.policy.v1beta1.Resources
+	(*NodeUsage)(nil),      // 17: extender.policy.v1beta1.NodeUsage
+	(*Taint)(nil),          // 18: extender.policy.v1beta1.Taint
 }
 var file_extender_policy_v1beta1_hooks_proto_depIdxs = []int32{
-	13, // 0: extender.policy.v1beta1.BeforeFilterRequest.call:type_name -> extender.policy.v1beta1.Call
-	14, // 1: extender.policy.v1beta1.BeforeFilterRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	15, // 2: extender.policy.v1beta1.BeforeFilterResponse.result:type_name -> extender.policy.v1beta1.Result
-	6,  // 3: extender.policy.v1beta1.BeforeFilterResponse.pod:type_name -> extender.policy.v1beta1.PodChange
-	13, // 4: extender.policy.v1beta1.BeforeFilterNodesRequest.call:type_name -> extender.policy.v1beta1.Call
-	14, // 5: extender.policy.v1beta1.BeforeFilterNodesRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	16, // 6: extender.policy.v1beta1.BeforeFilterNodesRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	15, // 7: extender.policy.v1beta1.BeforeFilterNodesResponse.result:type_name -> extender.policy.v1beta1.Result
-	7,  // 8: extender.policy.v1beta1.BeforeFilterNodesResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
-	13, // 9: extender.policy.v1beta1.BeforeScoreRequest.call:type_name -> extender.policy.v1beta1.Call
-	14, // 10: extender.policy.v1beta1.BeforeScoreRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	16, // 11: extender.policy.v1beta1.BeforeScoreRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	15, // 12: extender.policy.v1beta1.BeforeScoreResponse.result:type_name -> extender.policy.v1beta1.Result
-	6,  // 13: extender.policy.v1beta1.BeforeScoreResponse.pod:type_name -> extender.policy.v1beta1.PodChange
-	7,  // 14: extender.policy.v1beta1.BeforeScoreResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
-	10, // 15: extender.policy.v1beta1.PodChange.set_labels:type_name -> extender.policy.v1beta1.PodChange.SetLabelsEntry
-	11, // 16: extender.policy.v1beta1.PodChange.set_node_selector:type_name -> extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
-	17, // 17: extender.policy.v1beta1.PodChange.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
-	18, // 18: extender.policy.v1beta1.PodChange.add_tolerations:type_name -> extender.policy.v1beta1.Toleration
-	18, // 19: extender.policy.v1beta1.PodChange.remove_tolerations:type_name -> extender.policy.v1beta1.Toleration
-	19, // 20: extender.policy.v1beta1.PodChange.add_requests:type_name -> extender.policy.v1beta1.Resources
-	19, // 21: extender.policy.v1beta1.NodeChange.add_allocatable:type_name -> extender.policy.v1beta1.Resources
-	20, // 22: extender.policy.v1beta1.NodeChange.add_usage:type_name -> extender.policy.v1beta1.NodeUsage
-	12, // 23: extender.policy.v1beta1.NodeChange.set_labels:type_name -> extender.policy.v1beta1.NodeChange.SetLabelsEntry
-	21, // 24: extender.policy.v1beta1.NodeChange.add_taints:type_name -> extender.policy.v1beta1.Taint
-	21, // 25: extender.policy.v1beta1.NodeChange.remove_taints:type_name -> extender.policy.v1beta1.Taint
-	8,  // 26: extender.policy.v1beta1.NodeChange.holds:type_name -> extender.policy.v1beta1.Hold
-	19, // 27: extender.policy.v1beta1.Hold.resources:type_name -> extender.policy.v1beta1.Resources
-	9,  // 28: extender.policy.v1beta1.Hold.users:type_name -> extender.policy.v1beta1.HoldUser
-	19, // 29: extender.policy.v1beta1.HoldUser.at_most:type_name -> extender.policy.v1beta1.Resources
-	0,  // 30: extender.policy.v1beta1.HookService.BeforeFilter:input_type -> extender.policy.v1beta1.BeforeFilterRequest
-	2,  // 31: extender.policy.v1beta1.HookService.BeforeFilterNodes:input_type -> extender.policy.v1beta1.BeforeFilterNodesRequest
-	4,  // 32: extender.policy.v1beta1.HookService.BeforeScore:input_type -> extender.policy.v1beta1.BeforeScoreRequest
-	1,  // 33: extender.policy.v1beta1.HookService.BeforeFilter:output_type -> extender.policy.v1beta1.BeforeFilterResponse
-	3,  // 34: extender.policy.v1beta1.HookService.BeforeFilterNodes:output_type -> extender.policy.v1beta1.BeforeFilterNodesResponse
-	5,  // 35: extender.policy.v1beta1.HookService.BeforeScore:output_type -> extender.policy.v1beta1.BeforeScoreResponse
-	33, // [33:36] is the sub-list for method output_type
-	30, // [30:33] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	9,  // 0: extender.policy.v1beta1.ChangeRequest.call:type_name -> extender.policy.v1beta1.Call
+	10, // 1: extender.policy.v1beta1.ChangeRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	11, // 2: extender.policy.v1beta1.ChangeRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	12, // 3: extender.policy.v1beta1.ChangeRequest.hook:type_name -> extender.policy.v1beta1.Verb
+	13, // 4: extender.policy.v1beta1.ChangeResponse.result:type_name -> extender.policy.v1beta1.Result
+	2,  // 5: extender.policy.v1beta1.ChangeResponse.pod:type_name -> extender.policy.v1beta1.PodChange
+	3,  // 6: extender.policy.v1beta1.ChangeResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
+	6,  // 7: extender.policy.v1beta1.PodChange.set_labels:type_name -> extender.policy.v1beta1.PodChange.SetLabelsEntry
+	7,  // 8: extender.policy.v1beta1.PodChange.set_node_selector:type_name -> extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	14, // 9: extender.policy.v1beta1.PodChange.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
+	15, // 10: extender.policy.v1beta1.PodChange.add_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	15, // 11: extender.policy.v1beta1.PodChange.remove_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	16, // 12: extender.policy.v1beta1.PodChange.add_requests:type_name -> extender.policy.v1beta1.Resources
+	16, // 13: extender.policy.v1beta1.NodeChange.add_allocatable:type_name -> extender.policy.v1beta1.Resources
+	17, // 14: extender.policy.v1beta1.NodeChange.add_usage:type_name -> extender.policy.v1beta1.NodeUsage
+	8,  // 15: extender.policy.v1beta1.NodeChange.set_labels:type_name -> extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	18, // 16: extender.policy.v1beta1.NodeChange.add_taints:type_name -> extender.policy.v1beta1.Taint
+	18, // 17: extender.policy.v1beta1.NodeChange.remove_taints:type_name -> extender.policy.v1beta1.Taint
+	4,  // 18: extender.policy.v1beta1.NodeChange.holds:type_name -> extender.policy.v1beta1.Hold
+	16, // 19: extender.policy.v1beta1.Hold.resources:type_name -> extender.policy.v1beta1.Resources
+	5,  // 20: extender.policy.v1beta1.Hold.users:type_name -> extender.policy.v1beta1.HoldUser
+	16, // 21: extender.policy.v1beta1.HoldUser.at_most:type_name -> extender.policy.v1beta1.Resources
+	0,  // 22: extender.policy.v1beta1.HookService.Change:input_type -> extender.policy.v1beta1.ChangeRequest
+	1,  // 23: extender.policy.v1beta1.HookService.Change:output_type -> extender.policy.v1beta1.ChangeResponse
+	23, // [23:24] is the sub-list for method output_type
+	22, // [22:23] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_hooks_proto_init() }
@@ -907,6 +663,7 @@ func file_extender_policy_v1beta1_hooks_proto_init() {
 	if File_extender_policy_v1beta1_hooks_proto != nil {
 		return
 	}
+	file_extender_policy_v1beta1_info_proto_init()
 	file_extender_policy_v1beta1_node_proto_init()
 	file_extender_policy_v1beta1_pod_proto_init()
 	file_extender_policy_v1beta1_policy_proto_init()
@@ -917,7 +674,7 @@ func file_extender_policy_v1beta1_hooks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_hooks_proto_rawDesc), len(file_extender_policy_v1beta1_hooks_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,12 +1,12 @@
 // Hooks: a backend changes what the backends of a call are told about the pod and the nodes.
 //
 // The course of a call with hooks:
-//  1. kube-scheduler calls filter. The gateway calls BeforeFilter of all backends with this hook, one after the other,
-//     in the order of the configuration; then BeforeFilterNodes in the same way. Each hook is told what the ones before
-//     have left.
+//  1. kube-scheduler calls filter. The gateway calls Change of all backends with VERB_BEFORE_FILTER, one after the other,
+//     in the order of the configuration; then with VERB_BEFORE_FILTER_NODES in the same way. Each hook is told what the
+//     ones before have left.
 //  2. It calls Filter of the backends about the result, several at once.
 //  3. kube-scheduler calls prioritize. The gateway begins with what kube-scheduler sent: nothing is left of the changes
-//     for filter. It calls BeforeScore, and then Score.
+//     for filter. It calls Change with VERB_BEFORE_SCORE, and then Score.
 //
 // Changes are for one call and its pod alone. kube-scheduler does not see them: its own filters ran before, and its
 // answer contains the nodes that it offered, unchanged. The same is true for Preempt and Bind.
@@ -32,9 +32,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	HookService_BeforeFilter_FullMethodName      = "/extender.policy.v1beta1.HookService/BeforeFilter"
-	HookService_BeforeFilterNodes_FullMethodName = "/extender.policy.v1beta1.HookService/BeforeFilterNodes"
-	HookService_BeforeScore_FullMethodName       = "/extender.policy.v1beta1.HookService/BeforeScore"
+	HookService_Change_FullMethodName = "/extender.policy.v1beta1.HookService/Change"
 )
 
 // HookServiceClient is the client API for HookService service.
@@ -46,12 +44,8 @@ const (
 //
 // Errors are those of PolicyService. A response that changes something else than VerbInfo.changes declares is a failure.
 type HookServiceClient interface {
-	// Changes the pod.
-	BeforeFilter(ctx context.Context, in *BeforeFilterRequest, opts ...grpc.CallOption) (*BeforeFilterResponse, error)
-	// Changes nodes.
-	BeforeFilterNodes(ctx context.Context, in *BeforeFilterNodesRequest, opts ...grpc.CallOption) (*BeforeFilterNodesResponse, error)
-	// Changes the pod and nodes that Score is told about.
-	BeforeScore(ctx context.Context, in *BeforeScoreRequest, opts ...grpc.CallOption) (*BeforeScoreResponse, error)
+	// Runs a hook: says what changes of the pod and of nodes.
+	Change(ctx context.Context, in *ChangeRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 }
 
 type hookServiceClient struct {
@@ -62,30 +56,10 @@ func NewHookServiceClient(cc grpc.ClientConnInterface) HookServiceClient {
 	return &hookServiceClient{cc}
 }
 
-func (c *hookServiceClient) BeforeFilter(ctx context.Context, in *BeforeFilterRequest, opts ...grpc.CallOption) (*BeforeFilterResponse, error) {
+func (c *hookServiceClient) Change(ctx context.Context, in *ChangeRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BeforeFilterResponse)
-	err := c.cc.Invoke(ctx, HookService_BeforeFilter_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *hookServiceClient) BeforeFilterNodes(ctx context.Context, in *BeforeFilterNodesRequest, opts ...grpc.CallOption) (*BeforeFilterNodesResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BeforeFilterNodesResponse)
-	err := c.cc.Invoke(ctx, HookService_BeforeFilterNodes_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *hookServiceClient) BeforeScore(ctx context.Context, in *BeforeScoreRequest, opts ...grpc.CallOption) (*BeforeScoreResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BeforeScoreResponse)
-	err := c.cc.Invoke(ctx, HookService_BeforeScore_FullMethodName, in, out, cOpts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, HookService_Change_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +75,8 @@ func (c *hookServiceClient) BeforeScore(ctx context.Context, in *BeforeScoreRequ
 //
 // Errors are those of PolicyService. A response that changes something else than VerbInfo.changes declares is a failure.
 type HookServiceServer interface {
-	// Changes the pod.
-	BeforeFilter(context.Context, *BeforeFilterRequest) (*BeforeFilterResponse, error)
-	// Changes nodes.
-	BeforeFilterNodes(context.Context, *BeforeFilterNodesRequest) (*BeforeFilterNodesResponse, error)
-	// Changes the pod and nodes that Score is told about.
-	BeforeScore(context.Context, *BeforeScoreRequest) (*BeforeScoreResponse, error)
+	// Runs a hook: says what changes of the pod and of nodes.
+	Change(context.Context, *ChangeRequest) (*ChangeResponse, error)
 	mustEmbedUnimplementedHookServiceServer()
 }
 
@@ -117,14 +87,8 @@ type HookServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedHookServiceServer struct{}
 
-func (UnimplementedHookServiceServer) BeforeFilter(context.Context, *BeforeFilterRequest) (*BeforeFilterResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BeforeFilter not implemented")
-}
-func (UnimplementedHookServiceServer) BeforeFilterNodes(context.Context, *BeforeFilterNodesRequest) (*BeforeFilterNodesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BeforeFilterNodes not implemented")
-}
-func (UnimplementedHookServiceServer) BeforeScore(context.Context, *BeforeScoreRequest) (*BeforeScoreResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method BeforeScore not implemented")
+func (UnimplementedHookServiceServer) Change(context.Context, *ChangeRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Change not implemented")
 }
 func (UnimplementedHookServiceServer) mustEmbedUnimplementedHookServiceServer() {}
 func (UnimplementedHookServiceServer) testEmbeddedByValue()                     {}
@@ -147,56 +111,20 @@ func RegisterHookServiceServer(s grpc.ServiceRegistrar, srv HookServiceServer) {
 	s.RegisterService(&HookService_ServiceDesc, srv)
 }
 
-func _HookService_BeforeFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BeforeFilterRequest)
+func _HookService_Change_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(HookServiceServer).BeforeFilter(ctx, in)
+		return srv.(HookServiceServer).Change(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: HookService_BeforeFilter_FullMethodName,
+		FullMethod: HookService_Change_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HookServiceServer).BeforeFilter(ctx, req.(*BeforeFilterRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _HookService_BeforeFilterNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BeforeFilterNodesRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(HookServiceServer).BeforeFilterNodes(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: HookService_BeforeFilterNodes_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HookServiceServer).BeforeFilterNodes(ctx, req.(*BeforeFilterNodesRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _HookService_BeforeScore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BeforeScoreRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(HookServiceServer).BeforeScore(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: HookService_BeforeScore_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HookServiceServer).BeforeScore(ctx, req.(*BeforeScoreRequest))
+		return srv.(HookServiceServer).Change(ctx, req.(*ChangeRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -209,16 +137,8 @@ var HookService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*HookServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "BeforeFilter",
-			Handler:    _HookService_BeforeFilter_Handler,
-		},
-		{
-			MethodName: "BeforeFilterNodes",
-			Handler:    _HookService_BeforeFilterNodes_Handler,
-		},
-		{
-			MethodName: "BeforeScore",
-			Handler:    _HookService_BeforeScore_Handler,
+			MethodName: "Change",
+			Handler:    _HookService_Change_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

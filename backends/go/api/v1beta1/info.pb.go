@@ -429,6 +429,65 @@ func (NodeView) EnumDescriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
 }
 
+// What a call depends on besides the request, and what it changes.
+type Effects int32
+
+const (
+	// Treated as EFFECTS_READS_OUTSIDE.
+	Effects_EFFECTS_UNSPECIFIED Effects = 0
+	// It changes external state (a reservation, a quota): filter is called in turn, only with the nodes that earlier
+	// backends left, and only with PURPOSE_DECIDE. Not for hooks.
+	Effects_EFFECTS_CHANGES_OUTSIDE Effects = 1
+	// Nothing: the answer for a node is a function of args, PodFacts, the topology counts and that node's row, and the
+	// gateway may cache it. Not with SCOPE_WHOLE_SET, JSON or PodIdentity.
+	Effects_EFFECTS_PURE Effects = 2
+	// It may depend on the time, on earlier calls or on external data, and changes nothing: it is called each time.
+	Effects_EFFECTS_READS_OUTSIDE Effects = 3
+)
+
+// Enum value maps for Effects.
+var (
+	Effects_name = map[int32]string{
+		0: "EFFECTS_UNSPECIFIED",
+		1: "EFFECTS_CHANGES_OUTSIDE",
+		2: "EFFECTS_PURE",
+		3: "EFFECTS_READS_OUTSIDE",
+	}
+	Effects_value = map[string]int32{
+		"EFFECTS_UNSPECIFIED":     0,
+		"EFFECTS_CHANGES_OUTSIDE": 1,
+		"EFFECTS_PURE":            2,
+		"EFFECTS_READS_OUTSIDE":   3,
+	}
+)
+
+func (x Effects) Enum() *Effects {
+	p := new(Effects)
+	*p = x
+	return p
+}
+
+func (x Effects) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Effects) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1beta1_info_proto_enumTypes[6].Descriptor()
+}
+
+func (Effects) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[6]
+}
+
+func (x Effects) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Effects.Descriptor instead.
+func (Effects) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
+}
+
 // What the verdict about one node depends on.
 type Scope int32
 
@@ -466,11 +525,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[6].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[7].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[6]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[7]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -479,7 +538,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -527,11 +586,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[7].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[8].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[7]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[8]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -540,7 +599,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{8}
 }
 
 type GetInfoRequest struct {
@@ -548,14 +607,16 @@ type GetInfoRequest struct {
 	// REQUIRED. Version of the gateway, for the backend's log. At most VERSION_BYTES.
 	GatewayVersion string `protobuf:"bytes,1,opt,name=gateway_version,json=gatewayVersion,proto3" json:"gateway_version,omitempty"`
 	// REQUIRED. The API packages that the gateway supports, the preferred one first:
-	// "extender.policy.v1beta1".
+	// "extender.policy.v1beta1". It asks in each of them, in this order, until one is served.
 	ApiVersions []string `protobuf:"bytes,2,rep,name=api_versions,json=apiVersions,proto3" json:"api_versions,omitempty"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
 	// OPTIONAL. The operator's `args` as one JSON object in UTF-8. Empty if there are none. A backend that
 	// does not understand them returns INVALID_ARGUMENT and says what is expected. One process can serve
 	// several configured policies, each with its own arguments.
-	Args          []byte `protobuf:"bytes,4,opt,name=args,proto3" json:"args,omitempty"`
+	Args []byte `protobuf:"bytes,4,opt,name=args,proto3" json:"args,omitempty"`
+	// REQUIRED. What the gateway knows. A backend that could use more declares what is known here, and does with that.
+	Known         *Known `protobuf:"bytes,5,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +679,121 @@ func (x *GetInfoRequest) GetArgs() []byte {
 	return nil
 }
 
+func (x *GetInfoRequest) GetKnown() *Known {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+// What a gateway knows of what a backend can declare. Lists are in ascending order, each entry once.
+type Known struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The verbs, hooks included, that it calls.
+	Verbs []Verb `protobuf:"varint,1,rep,packed,name=verbs,proto3,enum=extender.policy.v1beta1.Verb" json:"verbs,omitempty"`
+	// REQUIRED. The parts of pods and nodes that it sends.
+	PodParts  []PodPart  `protobuf:"varint,2,rep,packed,name=pod_parts,json=podParts,proto3,enum=extender.policy.v1beta1.PodPart" json:"pod_parts,omitempty"`
+	NodeParts []NodePart `protobuf:"varint,3,rep,packed,name=node_parts,json=nodeParts,proto3,enum=extender.policy.v1beta1.NodePart" json:"node_parts,omitempty"`
+	// REQUIRED. By what it counts pods; empty if it does not watch them.
+	PodCounts []PodCountBy `protobuf:"varint,4,rep,packed,name=pod_counts,json=podCounts,proto3,enum=extender.policy.v1beta1.PodCountBy" json:"pod_counts,omitempty"`
+	// REQUIRED. What it lets hooks change.
+	Changes []ChangedPart `protobuf:"varint,5,rep,packed,name=changes,proto3,enum=extender.policy.v1beta1.ChangedPart" json:"changes,omitempty"`
+	// REQUIRED. How it normalizes scores.
+	Normalizations []Normalization `protobuf:"varint,6,rep,packed,name=normalizations,proto3,enum=extender.policy.v1beta1.Normalization" json:"normalizations,omitempty"`
+	// REQUIRED. The names that it accepts in GetInfoResponse.requires; this version defines none.
+	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
+	// REQUIRED. The services besides PolicyService that it calls, by their full names.
+	Services      []string `protobuf:"bytes,8,rep,name=services,proto3" json:"services,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Known) Reset() {
+	*x = Known{}
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Known) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Known) ProtoMessage() {}
+
+func (x *Known) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Known.ProtoReflect.Descriptor instead.
+func (*Known) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Known) GetVerbs() []Verb {
+	if x != nil {
+		return x.Verbs
+	}
+	return nil
+}
+
+func (x *Known) GetPodParts() []PodPart {
+	if x != nil {
+		return x.PodParts
+	}
+	return nil
+}
+
+func (x *Known) GetNodeParts() []NodePart {
+	if x != nil {
+		return x.NodeParts
+	}
+	return nil
+}
+
+func (x *Known) GetPodCounts() []PodCountBy {
+	if x != nil {
+		return x.PodCounts
+	}
+	return nil
+}
+
+func (x *Known) GetChanges() []ChangedPart {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *Known) GetNormalizations() []Normalization {
+	if x != nil {
+		return x.Normalizations
+	}
+	return nil
+}
+
+func (x *Known) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *Known) GetServices() []string {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
 type GetInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The policy's name, such as "label-rules". At most NAME_BYTES.
@@ -660,7 +836,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +848,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[1]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +861,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetInfoResponse) GetName() string {
@@ -793,7 +969,7 @@ type IntrospectionPath struct {
 
 func (x *IntrospectionPath) Reset() {
 	*x = IntrospectionPath{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +981,7 @@ func (x *IntrospectionPath) String() string {
 func (*IntrospectionPath) ProtoMessage() {}
 
 func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +994,7 @@ func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntrospectionPath.ProtoReflect.Descriptor instead.
 func (*IntrospectionPath) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *IntrospectionPath) GetPath() string {
@@ -854,7 +1030,7 @@ type Controllers struct {
 
 func (x *Controllers) Reset() {
 	*x = Controllers{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1042,7 @@ func (x *Controllers) String() string {
 func (*Controllers) ProtoMessage() {}
 
 func (x *Controllers) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1055,7 @@ func (x *Controllers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Controllers.ProtoReflect.Descriptor instead.
 func (*Controllers) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Controllers) GetNames() []string {
@@ -921,12 +1097,8 @@ type VerbInfo struct {
 	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1beta1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
 	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1beta1.Scope" json:"scope,omitempty"`
-	// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
-	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
-	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
-	// OPTIONAL. The answer for a node is a function of args, PodFacts, the topology counts and that node's row: the
-	// gateway may cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
-	Pure bool `protobuf:"varint,5,opt,name=pure,proto3" json:"pure,omitempty"`
+	// OPTIONAL. What else than the request a call depends on, or changes. Absent: EFFECTS_READS_OUTSIDE.
+	Effects Effects `protobuf:"varint,4,opt,name=effects,proto3,enum=extender.policy.v1beta1.Effects" json:"effects,omitempty"`
 	// OPTIONAL, score only. The smallest and the largest raw score. Scores outside are clamped and counted.
 	// NORMALIZATION_RANGE requires both, with score_min < score_max. Absent: no bound on that side.
 	ScoreMin *int32 `protobuf:"zigzag32,6,opt,name=score_min,json=scoreMin,proto3,oneof" json:"score_min,omitempty"`
@@ -952,7 +1124,7 @@ type VerbInfo struct {
 
 func (x *VerbInfo) Reset() {
 	*x = VerbInfo{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1136,7 @@ func (x *VerbInfo) String() string {
 func (*VerbInfo) ProtoMessage() {}
 
 func (x *VerbInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1149,7 @@ func (x *VerbInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbInfo.ProtoReflect.Descriptor instead.
 func (*VerbInfo) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *VerbInfo) GetVerb() Verb {
@@ -1001,18 +1173,11 @@ func (x *VerbInfo) GetScope() Scope {
 	return Scope_SCOPE_UNSPECIFIED
 }
 
-func (x *VerbInfo) GetSideEffects() bool {
+func (x *VerbInfo) GetEffects() Effects {
 	if x != nil {
-		return x.SideEffects
+		return x.Effects
 	}
-	return false
-}
-
-func (x *VerbInfo) GetPure() bool {
-	if x != nil {
-		return x.Pure
-	}
-	return false
+	return Effects_EFFECTS_UNSPECIFIED
 }
 
 func (x *VerbInfo) GetScoreMin() int32 {
@@ -1067,11 +1232,11 @@ func (x *VerbInfo) GetChanges() []ChangedPart {
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
 // changes only when something changes that is read. At most READ_KEYS keys and prefixes, and READ_PARTS parts.
+//
+// Call.reads is the SHA-256 of its encoding, of the very bytes that the field `reads` has in the handshake, so that replicas
+// and versions with other declarations notice it.
 type Reads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend
-	// make, such as a hash of the declaration. Call.reads repeats it. Absent: 0.
-	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
 	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
 	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts.
@@ -1082,7 +1247,7 @@ type Reads struct {
 
 func (x *Reads) Reset() {
 	*x = Reads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1259,7 @@ func (x *Reads) String() string {
 func (*Reads) ProtoMessage() {}
 
 func (x *Reads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,14 +1272,7 @@ func (x *Reads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reads.ProtoReflect.Descriptor instead.
 func (*Reads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Reads) GetId() uint32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Reads) GetPod() *PodReads {
@@ -1151,7 +1309,7 @@ type PodReads struct {
 
 func (x *PodReads) Reset() {
 	*x = PodReads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1321,7 @@ func (x *PodReads) String() string {
 func (*PodReads) ProtoMessage() {}
 
 func (x *PodReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1334,7 @@ func (x *PodReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodReads.ProtoReflect.Descriptor instead.
 func (*PodReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PodReads) GetParts() []PodPart {
@@ -1226,7 +1384,7 @@ type NodeReads struct {
 
 func (x *NodeReads) Reset() {
 	*x = NodeReads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1396,7 @@ func (x *NodeReads) String() string {
 func (*NodeReads) ProtoMessage() {}
 
 func (x *NodeReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1409,7 @@ func (x *NodeReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
 func (*NodeReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeReads) GetParts() []NodePart {
@@ -1297,7 +1455,7 @@ type PodCountReads struct {
 
 func (x *PodCountReads) Reset() {
 	*x = PodCountReads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1467,7 @@ func (x *PodCountReads) String() string {
 func (*PodCountReads) ProtoMessage() {}
 
 func (x *PodCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1480,7 @@ func (x *PodCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCountReads.ProtoReflect.Descriptor instead.
 func (*PodCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PodCountReads) GetBy() PodCountBy {
@@ -1364,7 +1522,7 @@ type TopologyCountReads struct {
 
 func (x *TopologyCountReads) Reset() {
 	*x = TopologyCountReads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1534,7 @@ func (x *TopologyCountReads) String() string {
 func (*TopologyCountReads) ProtoMessage() {}
 
 func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1547,7 @@ func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyCountReads.ProtoReflect.Descriptor instead.
 func (*TopologyCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TopologyCountReads) GetBy() PodCountBy {
@@ -1435,7 +1593,7 @@ type MapReads struct {
 
 func (x *MapReads) Reset() {
 	*x = MapReads{}
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1605,7 @@ func (x *MapReads) String() string {
 func (*MapReads) ProtoMessage() {}
 
 func (x *MapReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_info_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1618,7 @@ func (x *MapReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
 func (*MapReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MapReads) GetKeys() []string {
@@ -1481,12 +1639,24 @@ var File_extender_policy_v1beta1_info_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\n" +
-	"\"extender/policy/v1beta1/info.proto\x12\x17extender.policy.v1beta1\"\x8a\x01\n" +
+	"\"extender/policy/v1beta1/info.proto\x12\x17extender.policy.v1beta1\"\xc0\x01\n" +
 	"\x0eGetInfoRequest\x12'\n" +
 	"\x0fgateway_version\x18\x01 \x01(\tR\x0egatewayVersion\x12!\n" +
 	"\fapi_versions\x18\x02 \x03(\tR\vapiVersions\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x04 \x01(\fR\x04args\"\xb4\x04\n" +
+	"\x04args\x18\x04 \x01(\fR\x04args\x124\n" +
+	"\x05known\x18\x05 \x01(\v2\x1e.extender.policy.v1beta1.KnownR\x05known\"\xc9\x03\n" +
+	"\x05Known\x123\n" +
+	"\x05verbs\x18\x01 \x03(\x0e2\x1d.extender.policy.v1beta1.VerbR\x05verbs\x12=\n" +
+	"\tpod_parts\x18\x02 \x03(\x0e2 .extender.policy.v1beta1.PodPartR\bpodParts\x12@\n" +
+	"\n" +
+	"node_parts\x18\x03 \x03(\x0e2!.extender.policy.v1beta1.NodePartR\tnodeParts\x12B\n" +
+	"\n" +
+	"pod_counts\x18\x04 \x03(\x0e2#.extender.policy.v1beta1.PodCountByR\tpodCounts\x12>\n" +
+	"\achanges\x18\x05 \x03(\x0e2$.extender.policy.v1beta1.ChangedPartR\achanges\x12N\n" +
+	"\x0enormalizations\x18\x06 \x03(\x0e2&.extender.policy.v1beta1.NormalizationR\x0enormalizations\x12\x1a\n" +
+	"\bfeatures\x18\a \x03(\tR\bfeatures\x12\x1a\n" +
+	"\bservices\x18\b \x03(\tR\bservices\"\xb4\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1510,13 +1680,12 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xc0\x04\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xcb\x04\n" +
 	"\bVerbInfo\x121\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1d.extender.policy.v1beta1.VerbR\x04verb\x12>\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2!.extender.policy.v1beta1.NodeViewR\bnodeView\x124\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x1e.extender.policy.v1beta1.ScopeR\x05scope\x12!\n" +
-	"\fside_effects\x18\x04 \x01(\bR\vsideEffects\x12\x12\n" +
-	"\x04pure\x18\x05 \x01(\bR\x04pure\x12 \n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x1e.extender.policy.v1beta1.ScopeR\x05scope\x12:\n" +
+	"\aeffects\x18\x04 \x01(\x0e2 .extender.policy.v1beta1.EffectsR\aeffects\x12 \n" +
 	"\tscore_min\x18\x06 \x01(\x11H\x00R\bscoreMin\x88\x01\x01\x12 \n" +
 	"\tscore_max\x18\a \x01(\x11H\x01R\bscoreMax\x88\x01\x01\x12L\n" +
 	"\rnormalization\x18\b \x01(\x0e2&.extender.policy.v1beta1.NormalizationR\rnormalization\x12\x1a\n" +
@@ -1528,11 +1697,10 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
-	"_score_max\"\x84\x01\n" +
-	"\x05Reads\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x123\n" +
+	"_score_maxJ\x04\b\x05\x10\x06\"z\n" +
+	"\x05Reads\x123\n" +
 	"\x03pod\x18\x02 \x01(\v2!.extender.policy.v1beta1.PodReadsR\x03pod\x126\n" +
-	"\x04node\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x04node\"\x98\x02\n" +
+	"\x04node\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x04nodeJ\x04\b\x01\x10\x02\"\x98\x02\n" +
 	"\bPodReads\x126\n" +
 	"\x05parts\x18\x01 \x03(\x0e2 .extender.policy.v1beta1.PodPartR\x05parts\x129\n" +
 	"\x06labels\x18\x02 \x01(\v2!.extender.policy.v1beta1.MapReadsR\x06labels\x12C\n" +
@@ -1611,7 +1779,12 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n" +
 	"\x0fNODE_VIEW_FACTS\x10\x02\x12\x1b\n" +
-	"\x17NODE_VIEW_FACTS_AND_RAW\x10\x03*C\n" +
+	"\x17NODE_VIEW_FACTS_AND_RAW\x10\x03*l\n" +
+	"\aEffects\x12\x17\n" +
+	"\x13EFFECTS_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17EFFECTS_CHANGES_OUTSIDE\x10\x01\x12\x10\n" +
+	"\fEFFECTS_PURE\x10\x02\x12\x19\n" +
+	"\x15EFFECTS_READS_OUTSIDE\x10\x03*C\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1637,8 +1810,8 @@ func file_extender_policy_v1beta1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_extender_policy_v1beta1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_extender_policy_v1beta1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_extender_policy_v1beta1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_extender_policy_v1beta1_info_proto_goTypes = []any{
 	(ChangedPart)(0),           // 0: extender.policy.v1beta1.ChangedPart
 	(PodCountBy)(0),            // 1: extender.policy.v1beta1.PodCountBy
@@ -1646,47 +1819,57 @@ var file_extender_policy_v1beta1_info_proto_goTypes = []any{
 	(NodePart)(0),              // 3: extender.policy.v1beta1.NodePart
 	(Verb)(0),                  // 4: extender.policy.v1beta1.Verb
 	(NodeView)(0),              // 5: extender.policy.v1beta1.NodeView
-	(Scope)(0),                 // 6: extender.policy.v1beta1.Scope
-	(Normalization)(0),         // 7: extender.policy.v1beta1.Normalization
-	(*GetInfoRequest)(nil),     // 8: extender.policy.v1beta1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 9: extender.policy.v1beta1.GetInfoResponse
-	(*IntrospectionPath)(nil),  // 10: extender.policy.v1beta1.IntrospectionPath
-	(*Controllers)(nil),        // 11: extender.policy.v1beta1.Controllers
-	(*VerbInfo)(nil),           // 12: extender.policy.v1beta1.VerbInfo
-	(*Reads)(nil),              // 13: extender.policy.v1beta1.Reads
-	(*PodReads)(nil),           // 14: extender.policy.v1beta1.PodReads
-	(*NodeReads)(nil),          // 15: extender.policy.v1beta1.NodeReads
-	(*PodCountReads)(nil),      // 16: extender.policy.v1beta1.PodCountReads
-	(*TopologyCountReads)(nil), // 17: extender.policy.v1beta1.TopologyCountReads
-	(*MapReads)(nil),           // 18: extender.policy.v1beta1.MapReads
+	(Effects)(0),               // 6: extender.policy.v1beta1.Effects
+	(Scope)(0),                 // 7: extender.policy.v1beta1.Scope
+	(Normalization)(0),         // 8: extender.policy.v1beta1.Normalization
+	(*GetInfoRequest)(nil),     // 9: extender.policy.v1beta1.GetInfoRequest
+	(*Known)(nil),              // 10: extender.policy.v1beta1.Known
+	(*GetInfoResponse)(nil),    // 11: extender.policy.v1beta1.GetInfoResponse
+	(*IntrospectionPath)(nil),  // 12: extender.policy.v1beta1.IntrospectionPath
+	(*Controllers)(nil),        // 13: extender.policy.v1beta1.Controllers
+	(*VerbInfo)(nil),           // 14: extender.policy.v1beta1.VerbInfo
+	(*Reads)(nil),              // 15: extender.policy.v1beta1.Reads
+	(*PodReads)(nil),           // 16: extender.policy.v1beta1.PodReads
+	(*NodeReads)(nil),          // 17: extender.policy.v1beta1.NodeReads
+	(*PodCountReads)(nil),      // 18: extender.policy.v1beta1.PodCountReads
+	(*TopologyCountReads)(nil), // 19: extender.policy.v1beta1.TopologyCountReads
+	(*MapReads)(nil),           // 20: extender.policy.v1beta1.MapReads
 }
 var file_extender_policy_v1beta1_info_proto_depIdxs = []int32{
-	12, // 0: extender.policy.v1beta1.GetInfoResponse.verbs:type_name -> extender.policy.v1beta1.VerbInfo
-	10, // 1: extender.policy.v1beta1.GetInfoResponse.introspection:type_name -> extender.policy.v1beta1.IntrospectionPath
-	11, // 2: extender.policy.v1beta1.GetInfoResponse.controllers:type_name -> extender.policy.v1beta1.Controllers
-	4,  // 3: extender.policy.v1beta1.VerbInfo.verb:type_name -> extender.policy.v1beta1.Verb
-	5,  // 4: extender.policy.v1beta1.VerbInfo.node_view:type_name -> extender.policy.v1beta1.NodeView
-	6,  // 5: extender.policy.v1beta1.VerbInfo.scope:type_name -> extender.policy.v1beta1.Scope
-	7,  // 6: extender.policy.v1beta1.VerbInfo.normalization:type_name -> extender.policy.v1beta1.Normalization
-	13, // 7: extender.policy.v1beta1.VerbInfo.reads:type_name -> extender.policy.v1beta1.Reads
-	0,  // 8: extender.policy.v1beta1.VerbInfo.changes:type_name -> extender.policy.v1beta1.ChangedPart
-	14, // 9: extender.policy.v1beta1.Reads.pod:type_name -> extender.policy.v1beta1.PodReads
-	15, // 10: extender.policy.v1beta1.Reads.node:type_name -> extender.policy.v1beta1.NodeReads
-	2,  // 11: extender.policy.v1beta1.PodReads.parts:type_name -> extender.policy.v1beta1.PodPart
-	18, // 12: extender.policy.v1beta1.PodReads.labels:type_name -> extender.policy.v1beta1.MapReads
-	18, // 13: extender.policy.v1beta1.PodReads.annotations:type_name -> extender.policy.v1beta1.MapReads
-	17, // 14: extender.policy.v1beta1.PodReads.topology_counts:type_name -> extender.policy.v1beta1.TopologyCountReads
-	3,  // 15: extender.policy.v1beta1.NodeReads.parts:type_name -> extender.policy.v1beta1.NodePart
-	18, // 16: extender.policy.v1beta1.NodeReads.labels:type_name -> extender.policy.v1beta1.MapReads
-	18, // 17: extender.policy.v1beta1.NodeReads.annotations:type_name -> extender.policy.v1beta1.MapReads
-	16, // 18: extender.policy.v1beta1.NodeReads.pod_counts:type_name -> extender.policy.v1beta1.PodCountReads
-	1,  // 19: extender.policy.v1beta1.PodCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
-	1,  // 20: extender.policy.v1beta1.TopologyCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	10, // 0: extender.policy.v1beta1.GetInfoRequest.known:type_name -> extender.policy.v1beta1.Known
+	4,  // 1: extender.policy.v1beta1.Known.verbs:type_name -> extender.policy.v1beta1.Verb
+	2,  // 2: extender.policy.v1beta1.Known.pod_parts:type_name -> extender.policy.v1beta1.PodPart
+	3,  // 3: extender.policy.v1beta1.Known.node_parts:type_name -> extender.policy.v1beta1.NodePart
+	1,  // 4: extender.policy.v1beta1.Known.pod_counts:type_name -> extender.policy.v1beta1.PodCountBy
+	0,  // 5: extender.policy.v1beta1.Known.changes:type_name -> extender.policy.v1beta1.ChangedPart
+	8,  // 6: extender.policy.v1beta1.Known.normalizations:type_name -> extender.policy.v1beta1.Normalization
+	14, // 7: extender.policy.v1beta1.GetInfoResponse.verbs:type_name -> extender.policy.v1beta1.VerbInfo
+	12, // 8: extender.policy.v1beta1.GetInfoResponse.introspection:type_name -> extender.policy.v1beta1.IntrospectionPath
+	13, // 9: extender.policy.v1beta1.GetInfoResponse.controllers:type_name -> extender.policy.v1beta1.Controllers
+	4,  // 10: extender.policy.v1beta1.VerbInfo.verb:type_name -> extender.policy.v1beta1.Verb
+	5,  // 11: extender.policy.v1beta1.VerbInfo.node_view:type_name -> extender.policy.v1beta1.NodeView
+	7,  // 12: extender.policy.v1beta1.VerbInfo.scope:type_name -> extender.policy.v1beta1.Scope
+	6,  // 13: extender.policy.v1beta1.VerbInfo.effects:type_name -> extender.policy.v1beta1.Effects
+	8,  // 14: extender.policy.v1beta1.VerbInfo.normalization:type_name -> extender.policy.v1beta1.Normalization
+	15, // 15: extender.policy.v1beta1.VerbInfo.reads:type_name -> extender.policy.v1beta1.Reads
+	0,  // 16: extender.policy.v1beta1.VerbInfo.changes:type_name -> extender.policy.v1beta1.ChangedPart
+	16, // 17: extender.policy.v1beta1.Reads.pod:type_name -> extender.policy.v1beta1.PodReads
+	17, // 18: extender.policy.v1beta1.Reads.node:type_name -> extender.policy.v1beta1.NodeReads
+	2,  // 19: extender.policy.v1beta1.PodReads.parts:type_name -> extender.policy.v1beta1.PodPart
+	20, // 20: extender.policy.v1beta1.PodReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	20, // 21: extender.policy.v1beta1.PodReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	19, // 22: extender.policy.v1beta1.PodReads.topology_counts:type_name -> extender.policy.v1beta1.TopologyCountReads
+	3,  // 23: extender.policy.v1beta1.NodeReads.parts:type_name -> extender.policy.v1beta1.NodePart
+	20, // 24: extender.policy.v1beta1.NodeReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	20, // 25: extender.policy.v1beta1.NodeReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	18, // 26: extender.policy.v1beta1.NodeReads.pod_counts:type_name -> extender.policy.v1beta1.PodCountReads
+	1,  // 27: extender.policy.v1beta1.PodCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
+	1,  // 28: extender.policy.v1beta1.TopologyCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_info_proto_init() }
@@ -1694,14 +1877,14 @@ func file_extender_policy_v1beta1_info_proto_init() {
 	if File_extender_policy_v1beta1_info_proto != nil {
 		return
 	}
-	file_extender_policy_v1beta1_info_proto_msgTypes[4].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_info_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_info_proto_rawDesc), len(file_extender_policy_v1beta1_info_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   11,
+			NumEnums:      9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,8 @@ type IntrospectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
-	// OPTIONAL. The operator's `args`, the same bytes as in the handshake. Empty if there are none.
+	// OPTIONAL. The operator's `args`, the same bytes as in the handshake: these requests are rare, so they bring them. Empty if
+	// there are none.
 	Args []byte `protobuf:"bytes,2,opt,name=args,proto3" json:"args,omitempty"`
 	// REQUIRED. IntrospectionPath.path, as declared: "/quotas/:namespace".
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`

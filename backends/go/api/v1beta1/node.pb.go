@@ -172,7 +172,7 @@ type NodeRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. SyncNodesRequest.table. A backend that does not hold it, because another replica does or the
 	// stream has ended, returns MISS_TABLE_UNKNOWN.
-	Table uint64 `protobuf:"fixed64,1,opt,name=table,proto3" json:"table,omitempty"`
+	Table string `protobuf:"bytes,5,opt,name=table,proto3" json:"table,omitempty"`
 	// REQUIRED. The smallest SyncNodesRequest.version that contains the current rows of all these nodes. A
 	// backend that has not applied it returns MISS_TABLE_BEHIND; it does not wait.
 	AtLeast uint64 `protobuf:"varint,2,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
@@ -216,11 +216,11 @@ func (*NodeRef) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *NodeRef) GetTable() uint64 {
+func (x *NodeRef) GetTable() string {
 	if x != nil {
 		return x.Table
 	}
-	return 0
+	return ""
 }
 
 func (x *NodeRef) GetAtLeast() uint64 {
@@ -742,12 +742,12 @@ const file_extender_policy_v1beta1_node_proto_rawDesc = "" +
 	"\x05table\x18\x03 \x01(\v2 .extender.policy.v1beta1.NodeRefH\x00R\x05tableB\x06\n" +
 	"\x04form\"@\n" +
 	"\bNodeRows\x124\n" +
-	"\x04rows\x18\x01 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rows\"\x82\x01\n" +
+	"\x04rows\x18\x01 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rows\"\x88\x01\n" +
 	"\aNodeRef\x12\x14\n" +
-	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x19\n" +
+	"\x05table\x18\x05 \x01(\tR\x05table\x12\x19\n" +
 	"\bat_least\x18\x02 \x01(\x04R\aatLeast\x12\x10\n" +
 	"\x03ids\x18\x03 \x03(\rR\x03ids\x124\n" +
-	"\x04rows\x18\x04 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rows\"\xef\x01\n" +
+	"\x04rows\x18\x04 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rowsJ\x04\b\x01\x10\x02\"\xef\x01\n" +
 	"\aNodeRow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x05facts\x18\x02 \x01(\v2\".extender.policy.v1beta1.NodeFactsR\x05facts\x12\x19\n" +

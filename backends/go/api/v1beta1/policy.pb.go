@@ -112,7 +112,7 @@ func (Purpose) EnumDescriptor() ([]byte, []int) {
 type Miss int32
 
 const (
-	// The nodes were read.
+	// Treated as any other miss; a backend never sends it deliberately.
 	Miss_MISS_UNSPECIFIED Miss = 0
 	// The backend does not know this Nodes.form: it was built before the form existed.
 	Miss_MISS_FORM_UNKNOWN Miss = 1
@@ -165,6 +165,60 @@ func (Miss) EnumDescriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{1}
 }
 
+// What a rejection means for preemption: the two codes of kube-scheduler's plugins.
+type RejectionKind int32
+
+const (
+	// Treated as REJECTION_KIND_UNSCHEDULABLE.
+	RejectionKind_REJECTION_KIND_UNSPECIFIED RejectionKind = 0
+	// Unschedulable: without some of the pods on these nodes the verdict could be another one. kube-scheduler may evict pods
+	// there, if the operator allows that for this backend.
+	RejectionKind_REJECTION_KIND_UNSCHEDULABLE RejectionKind = 1
+	// UnschedulableAndUnresolvable: no eviction on these nodes would help, and kube-scheduler does not try any.
+	RejectionKind_REJECTION_KIND_UNRESOLVABLE RejectionKind = 2
+)
+
+// Enum value maps for RejectionKind.
+var (
+	RejectionKind_name = map[int32]string{
+		0: "REJECTION_KIND_UNSPECIFIED",
+		1: "REJECTION_KIND_UNSCHEDULABLE",
+		2: "REJECTION_KIND_UNRESOLVABLE",
+	}
+	RejectionKind_value = map[string]int32{
+		"REJECTION_KIND_UNSPECIFIED":   0,
+		"REJECTION_KIND_UNSCHEDULABLE": 1,
+		"REJECTION_KIND_UNRESOLVABLE":  2,
+	}
+)
+
+func (x RejectionKind) Enum() *RejectionKind {
+	p := new(RejectionKind)
+	*p = x
+	return p
+}
+
+func (x RejectionKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RejectionKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[2].Descriptor()
+}
+
+func (RejectionKind) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[2]
+}
+
+func (x RejectionKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RejectionKind.Descriptor instead.
+func (RejectionKind) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{2}
+}
+
 // How a bind ended. A bind whose end is not known is a gRPC status, not an outcome.
 type BindOutcome int32
 
@@ -207,11 +261,11 @@ func (x BindOutcome) String() string {
 }
 
 func (BindOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_policy_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[3].Descriptor()
 }
 
 func (BindOutcome) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_policy_proto_enumTypes[2]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[3]
 }
 
 func (x BindOutcome) Number() protoreflect.EnumNumber {
@@ -220,7 +274,7 @@ func (x BindOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BindOutcome.Descriptor instead.
 func (BindOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 // Why a request has no answer, in the trailer "extender-reason". OPTIONAL: without it, and with a name that the gateway does
@@ -235,47 +289,52 @@ const (
 	ErrorReason_ERROR_REASON_TOO_LARGE ErrorReason = 1
 	// RESOURCE_EXHAUSTED: the backend has too much to do, or holds too many tables. It may answer the same request later.
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 2
+	// FAILED_PRECONDITION: the backend does not hold the args of Call.args_sha256. The gateway sends the same request once
+	// more, with args, to the same address.
+	ErrorReason_ERROR_REASON_ARGS_UNKNOWN ErrorReason = 3
 	// INVALID_ARGUMENT: the args are not those of this policy. The message says what is expected.
-	ErrorReason_ERROR_REASON_INVALID_ARGS ErrorReason = 3
+	ErrorReason_ERROR_REASON_INVALID_ARGS ErrorReason = 4
 	// FAILED_PRECONDITION: the verb has another declaration than that of Call.reads.
-	ErrorReason_ERROR_REASON_OTHER_READS ErrorReason = 4
+	ErrorReason_ERROR_REASON_OTHER_READS ErrorReason = 5
 	// FAILED_PRECONDITION: the verb has side effects, and the purpose is not PURPOSE_DECIDE.
-	ErrorReason_ERROR_REASON_PURPOSE ErrorReason = 5
+	ErrorReason_ERROR_REASON_PURPOSE ErrorReason = 6
 	// INVALID_ARGUMENT: the request cannot be decoded or breaks a rule of this API. The message names the field.
-	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 6
+	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 7
 	// UNAVAILABLE: the policy cannot decide now, whichever pod it is.
-	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
+	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 8
 	// ABORTED: the policy cannot answer about this pod.
-	ErrorReason_ERROR_REASON_CANNOT_ANSWER ErrorReason = 8
+	ErrorReason_ERROR_REASON_CANNOT_ANSWER ErrorReason = 9
 	// INTERNAL: the policy's code failed.
-	ErrorReason_ERROR_REASON_POLICY_FAILED ErrorReason = 9
+	ErrorReason_ERROR_REASON_POLICY_FAILED ErrorReason = 10
 )
 
 // Enum value maps for ErrorReason.
 var (
 	ErrorReason_name = map[int32]string{
-		0: "ERROR_REASON_UNSPECIFIED",
-		1: "ERROR_REASON_TOO_LARGE",
-		2: "ERROR_REASON_OVERLOADED",
-		3: "ERROR_REASON_INVALID_ARGS",
-		4: "ERROR_REASON_OTHER_READS",
-		5: "ERROR_REASON_PURPOSE",
-		6: "ERROR_REASON_INVALID_REQUEST",
-		7: "ERROR_REASON_NOT_READY",
-		8: "ERROR_REASON_CANNOT_ANSWER",
-		9: "ERROR_REASON_POLICY_FAILED",
+		0:  "ERROR_REASON_UNSPECIFIED",
+		1:  "ERROR_REASON_TOO_LARGE",
+		2:  "ERROR_REASON_OVERLOADED",
+		3:  "ERROR_REASON_ARGS_UNKNOWN",
+		4:  "ERROR_REASON_INVALID_ARGS",
+		5:  "ERROR_REASON_OTHER_READS",
+		6:  "ERROR_REASON_PURPOSE",
+		7:  "ERROR_REASON_INVALID_REQUEST",
+		8:  "ERROR_REASON_NOT_READY",
+		9:  "ERROR_REASON_CANNOT_ANSWER",
+		10: "ERROR_REASON_POLICY_FAILED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":     0,
 		"ERROR_REASON_TOO_LARGE":       1,
 		"ERROR_REASON_OVERLOADED":      2,
-		"ERROR_REASON_INVALID_ARGS":    3,
-		"ERROR_REASON_OTHER_READS":     4,
-		"ERROR_REASON_PURPOSE":         5,
-		"ERROR_REASON_INVALID_REQUEST": 6,
-		"ERROR_REASON_NOT_READY":       7,
-		"ERROR_REASON_CANNOT_ANSWER":   8,
-		"ERROR_REASON_POLICY_FAILED":   9,
+		"ERROR_REASON_ARGS_UNKNOWN":    3,
+		"ERROR_REASON_INVALID_ARGS":    4,
+		"ERROR_REASON_OTHER_READS":     5,
+		"ERROR_REASON_PURPOSE":         6,
+		"ERROR_REASON_INVALID_REQUEST": 7,
+		"ERROR_REASON_NOT_READY":       8,
+		"ERROR_REASON_CANNOT_ANSWER":   9,
+		"ERROR_REASON_POLICY_FAILED":   10,
 	}
 )
 
@@ -290,11 +349,11 @@ func (x ErrorReason) String() string {
 }
 
 func (ErrorReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_policy_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1beta1_policy_proto_enumTypes[4].Descriptor()
 }
 
 func (ErrorReason) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_policy_proto_enumTypes[3]
+	return &file_extender_policy_v1beta1_policy_proto_enumTypes[4]
 }
 
 func (x ErrorReason) Number() protoreflect.EnumNumber {
@@ -303,7 +362,7 @@ func (x ErrorReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorReason.Descriptor instead.
 func (ErrorReason) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 // The beginning of every request.
@@ -319,17 +378,23 @@ type Call struct {
 	Gateway string `protobuf:"bytes,3,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,4,opt,name=backend,proto3" json:"backend,omitempty"`
-	// OPTIONAL. The operator's `args` as one JSON object in UTF-8, the same bytes as in the handshake.
-	// Empty if there are none. They are sent with each call because the handshake reached only one replica.
+	// OPTIONAL. The operator's `args` as one JSON object in UTF-8, the same bytes as in the handshake. Sent only after
+	// ERROR_REASON_ARGS_UNKNOWN. Absent: there are none, or `args_sha256` names them.
 	Args []byte `protobuf:"bytes,5,opt,name=args,proto3" json:"args,omitempty"`
-	// OPTIONAL. Reads.id of the declaration with which pod and nodes were encoded. A backend whose verb has another
-	// declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
-	Reads uint32 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`
-	// OPTIONAL, Filter, Score and hooks about nodes only. A number for the state of the nodes that this call is about, with
-	// their usage and pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter
-	// and the Score of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, a hook has changed
-	// them, or the verb is told only names.
-	Snapshot      uint64 `protobuf:"fixed64,7,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// REQUIRED if the operator has configured `args`: their SHA-256, 32 bytes. The handshake reached only one replica: one
+	// that does not hold them returns ERROR_REASON_ARGS_UNKNOWN, and the gateway sends the call once more, with `args`.
+	ArgsSha256 []byte `protobuf:"bytes,8,opt,name=args_sha256,json=argsSha256,proto3" json:"args_sha256,omitempty"`
+	// REQUIRED if the verb declares `reads`: the SHA-256 of the declaration with which pod and nodes were encoded, 32 bytes.
+	// A backend whose verb has another declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake.
+	Reads []byte `protobuf:"bytes,9,opt,name=reads,proto3" json:"reads,omitempty"`
+	// OPTIONAL, Filter, Score and hooks about nodes only. A name for the state of the nodes that this call is about, with
+	// their usage and pod counts: two calls with the same `gateway` and name are about the same state, such as the Filter
+	// and the Score of a pod. For correlation only. At most SNAPSHOT_BYTES, printable ASCII. Absent: kube-scheduler's call
+	// brought the nodes, a hook has changed them, or the verb is told only names.
+	Snapshot string `protobuf:"bytes,10,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// OPTIONAL. The cluster whose kube-scheduler calls, as the operator named it. At most CLUSTER_BYTES. Absent: it has no
+	// name.
+	Cluster       string `protobuf:"bytes,11,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,28 +464,44 @@ func (x *Call) GetArgs() []byte {
 	return nil
 }
 
-func (x *Call) GetReads() uint32 {
+func (x *Call) GetArgsSha256() []byte {
+	if x != nil {
+		return x.ArgsSha256
+	}
+	return nil
+}
+
+func (x *Call) GetReads() []byte {
 	if x != nil {
 		return x.Reads
 	}
-	return 0
+	return nil
 }
 
-func (x *Call) GetSnapshot() uint64 {
+func (x *Call) GetSnapshot() string {
 	if x != nil {
 		return x.Snapshot
 	}
-	return 0
+	return ""
+}
+
+func (x *Call) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
 }
 
 // The beginning of every response about nodes.
 type Result struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The number of evaluated nodes: exactly Nodes.count of the request. 0 with a miss.
-	Evaluated uint32 `protobuf:"varint,1,opt,name=evaluated,proto3" json:"evaluated,omitempty"`
-	// OPTIONAL. Set if the backend could not read the nodes in the form in which they were sent. The
-	// gateway then ignores the rest of the response and sends the nodes inline, once. Absent: no miss.
-	Miss Miss `protobuf:"varint,2,opt,name=miss,proto3,enum=extender.policy.v1beta1.Miss" json:"miss,omitempty"`
+	// REQUIRED. Whether this is an answer.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*Result_Evaluated
+	//	*Result_Miss
+	Outcome isResult_Outcome `protobuf_oneof:"outcome"`
 	// OPTIONAL. GetInfoResponse.revision of the code and rules that produced this answer. Absent: unknown.
 	// At most REVISION_BYTES.
 	Revision      string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -458,16 +539,27 @@ func (*Result) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_policy_proto_rawDescGZIP(), []int{1}
 }
 
+func (x *Result) GetOutcome() isResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
 func (x *Result) GetEvaluated() uint32 {
 	if x != nil {
-		return x.Evaluated
+		if x, ok := x.Outcome.(*Result_Evaluated); ok {
+			return x.Evaluated
+		}
 	}
 	return 0
 }
 
 func (x *Result) GetMiss() Miss {
 	if x != nil {
-		return x.Miss
+		if x, ok := x.Outcome.(*Result_Miss); ok {
+			return x.Miss
+		}
 	}
 	return Miss_MISS_UNSPECIFIED
 }
@@ -478,6 +570,25 @@ func (x *Result) GetRevision() string {
 	}
 	return ""
 }
+
+type isResult_Outcome interface {
+	isResult_Outcome()
+}
+
+type Result_Evaluated struct {
+	// It is: the number of evaluated nodes, exactly Nodes.count of the request.
+	Evaluated uint32 `protobuf:"varint,1,opt,name=evaluated,proto3,oneof"`
+}
+
+type Result_Miss struct {
+	// It is not: the backend could not read the nodes in the form in which they were sent. The gateway ignores the rest
+	// of the response and sends the nodes inline, once.
+	Miss Miss `protobuf:"varint,2,opt,name=miss,proto3,enum=extender.policy.v1beta1.Miss,oneof"`
+}
+
+func (*Result_Evaluated) isResult_Outcome() {}
+
+func (*Result_Miss) isResult_Outcome() {}
 
 type FilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -625,9 +736,9 @@ type Rejection struct {
 	// kube-scheduler retry the pod endlessly. The gateway replaces line breaks by spaces and `%` by
 	// "percent", and truncates to SHOWN_REASON_BYTES. Empty: "rejected".
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// OPTIONAL. True: evicting pods from these nodes could change the verdict. Used only if the operator
-	// allows it. False: no eviction on these nodes would help.
-	PreemptionMayHelp bool `protobuf:"varint,2,opt,name=preemption_may_help,json=preemptionMayHelp,proto3" json:"preemption_may_help,omitempty"`
+	// OPTIONAL. Whether evicting pods from these nodes could change the verdict. Absent:
+	// REJECTION_KIND_UNSCHEDULABLE.
+	Kind RejectionKind `protobuf:"varint,2,opt,name=kind,proto3,enum=extender.policy.v1beta1.RejectionKind" json:"kind,omitempty"`
 	// REQUIRED. Positions of the nodes in the request, from 0 to Nodes.count - 1, each once.
 	Positions []uint32 `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
 	// OPTIONAL. The name of the policy's rule that rejects, for people who look for the cause: `explain` and the
@@ -675,11 +786,11 @@ func (x *Rejection) GetReason() string {
 	return ""
 }
 
-func (x *Rejection) GetPreemptionMayHelp() bool {
+func (x *Rejection) GetKind() RejectionKind {
 	if x != nil {
-		return x.PreemptionMayHelp
+		return x.Kind
 	}
-	return false
+	return RejectionKind_REJECTION_KIND_UNSPECIFIED
 }
 
 func (x *Rejection) GetPositions() []uint32 {
@@ -1333,19 +1444,24 @@ var File_extender_policy_v1beta1_policy_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_policy_proto_rawDesc = "" +
 	"\n" +
-	"$extender/policy/v1beta1/policy.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\"\xcc\x01\n" +
+	"$extender/policy/v1beta1/policy.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\x1a!extender/policy/v1beta1/pod.proto\"\x93\x02\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12:\n" +
 	"\apurpose\x18\x02 \x01(\x0e2 .extender.policy.v1beta1.PurposeR\apurpose\x12\x18\n" +
 	"\agateway\x18\x03 \x01(\tR\agateway\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x05 \x01(\fR\x04args\x12\x14\n" +
-	"\x05reads\x18\x06 \x01(\rR\x05reads\x12\x1a\n" +
-	"\bsnapshot\x18\a \x01(\x06R\bsnapshot\"u\n" +
-	"\x06Result\x12\x1c\n" +
-	"\tevaluated\x18\x01 \x01(\rR\tevaluated\x121\n" +
-	"\x04miss\x18\x02 \x01(\x0e2\x1d.extender.policy.v1beta1.MissR\x04miss\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\xc9\x01\n" +
+	"\x04args\x18\x05 \x01(\fR\x04args\x12\x1f\n" +
+	"\vargs_sha256\x18\b \x01(\fR\n" +
+	"argsSha256\x12\x14\n" +
+	"\x05reads\x18\t \x01(\fR\x05reads\x12\x1a\n" +
+	"\bsnapshot\x18\n" +
+	" \x01(\tR\bsnapshot\x12\x18\n" +
+	"\acluster\x18\v \x01(\tR\aclusterJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"\x84\x01\n" +
+	"\x06Result\x12\x1e\n" +
+	"\tevaluated\x18\x01 \x01(\rH\x00R\tevaluated\x123\n" +
+	"\x04miss\x18\x02 \x01(\x0e2\x1d.extender.policy.v1beta1.MissH\x00R\x04miss\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\tR\brevisionB\t\n" +
+	"\aoutcome\"\xc9\x01\n" +
 	"\rFilterRequest\x121\n" +
 	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
@@ -1357,10 +1473,10 @@ const file_extender_policy_v1beta1_policy_proto_rawDesc = "" +
 	"\n" +
 	"rejections\x18\x02 \x03(\v2\".extender.policy.v1beta1.RejectionR\n" +
 	"rejections\x127\n" +
-	"\x06scores\x18\x03 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"\x85\x01\n" +
+	"\x06scores\x18\x03 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"\x91\x01\n" +
 	"\tRejection\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
-	"\x13preemption_may_help\x18\x02 \x01(\bR\x11preemptionMayHelp\x12\x1c\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12:\n" +
+	"\x04kind\x18\x02 \x01(\x0e2&.extender.policy.v1beta1.RejectionKindR\x04kind\x12\x1c\n" +
 	"\tpositions\x18\x03 \x03(\rR\tpositions\x12\x12\n" +
 	"\x04rule\x18\x04 \x01(\tR\x04rule\"\xa7\x01\n" +
 	"\fScoreRequest\x121\n" +
@@ -1417,23 +1533,29 @@ const file_extender_policy_v1beta1_policy_proto_rawDesc = "" +
 	"\x10MISS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MISS_FORM_UNKNOWN\x10\x01\x12\x16\n" +
 	"\x12MISS_TABLE_UNKNOWN\x10\x02\x12\x15\n" +
-	"\x11MISS_TABLE_BEHIND\x10\x03*z\n" +
+	"\x11MISS_TABLE_BEHIND\x10\x03*r\n" +
+	"\rRejectionKind\x12\x1e\n" +
+	"\x1aREJECTION_KIND_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cREJECTION_KIND_UNSCHEDULABLE\x10\x01\x12\x1f\n" +
+	"\x1bREJECTION_KIND_UNRESOLVABLE\x10\x02*z\n" +
 	"\vBindOutcome\x12\x1c\n" +
 	"\x18BIND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BIND_OUTCOME_BOUND\x10\x01\x12\x19\n" +
 	"\x15BIND_OUTCOME_DECLINED\x10\x02\x12\x1a\n" +
-	"\x16BIND_OUTCOME_NOT_BOUND\x10\x03*\xb9\x02\n" +
+	"\x16BIND_OUTCOME_NOT_BOUND\x10\x03*\xd8\x02\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ERROR_REASON_TOO_LARGE\x10\x01\x12\x1b\n" +
 	"\x17ERROR_REASON_OVERLOADED\x10\x02\x12\x1d\n" +
-	"\x19ERROR_REASON_INVALID_ARGS\x10\x03\x12\x1c\n" +
-	"\x18ERROR_REASON_OTHER_READS\x10\x04\x12\x18\n" +
-	"\x14ERROR_REASON_PURPOSE\x10\x05\x12 \n" +
-	"\x1cERROR_REASON_INVALID_REQUEST\x10\x06\x12\x1a\n" +
-	"\x16ERROR_REASON_NOT_READY\x10\a\x12\x1e\n" +
-	"\x1aERROR_REASON_CANNOT_ANSWER\x10\b\x12\x1e\n" +
-	"\x1aERROR_REASON_POLICY_FAILED\x10\t2\xd3\x03\n" +
+	"\x19ERROR_REASON_ARGS_UNKNOWN\x10\x03\x12\x1d\n" +
+	"\x19ERROR_REASON_INVALID_ARGS\x10\x04\x12\x1c\n" +
+	"\x18ERROR_REASON_OTHER_READS\x10\x05\x12\x18\n" +
+	"\x14ERROR_REASON_PURPOSE\x10\x06\x12 \n" +
+	"\x1cERROR_REASON_INVALID_REQUEST\x10\a\x12\x1a\n" +
+	"\x16ERROR_REASON_NOT_READY\x10\b\x12\x1e\n" +
+	"\x1aERROR_REASON_CANNOT_ANSWER\x10\t\x12\x1e\n" +
+	"\x1aERROR_REASON_POLICY_FAILED\x10\n" +
+	"2\xd3\x03\n" +
 	"\rPolicyService\x12\\\n" +
 	"\aGetInfo\x12'.extender.policy.v1beta1.GetInfoRequest\x1a(.extender.policy.v1beta1.GetInfoResponse\x12Y\n" +
 	"\x06Filter\x12&.extender.policy.v1beta1.FilterRequest\x1a'.extender.policy.v1beta1.FilterResponse\x12V\n" +
@@ -1454,73 +1576,75 @@ func file_extender_policy_v1beta1_policy_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_policy_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_extender_policy_v1beta1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_extender_policy_v1beta1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_extender_policy_v1beta1_policy_proto_goTypes = []any{
 	(Purpose)(0),            // 0: extender.policy.v1beta1.Purpose
 	(Miss)(0),               // 1: extender.policy.v1beta1.Miss
-	(BindOutcome)(0),        // 2: extender.policy.v1beta1.BindOutcome
-	(ErrorReason)(0),        // 3: extender.policy.v1beta1.ErrorReason
-	(*Call)(nil),            // 4: extender.policy.v1beta1.Call
-	(*Result)(nil),          // 5: extender.policy.v1beta1.Result
-	(*FilterRequest)(nil),   // 6: extender.policy.v1beta1.FilterRequest
-	(*FilterResponse)(nil),  // 7: extender.policy.v1beta1.FilterResponse
-	(*Rejection)(nil),       // 8: extender.policy.v1beta1.Rejection
-	(*ScoreRequest)(nil),    // 9: extender.policy.v1beta1.ScoreRequest
-	(*ScoreResponse)(nil),   // 10: extender.policy.v1beta1.ScoreResponse
-	(*Scores)(nil),          // 11: extender.policy.v1beta1.Scores
-	(*PreemptRequest)(nil),  // 12: extender.policy.v1beta1.PreemptRequest
-	(*Candidate)(nil),       // 13: extender.policy.v1beta1.Candidate
-	(*Victim)(nil),          // 14: extender.policy.v1beta1.Victim
-	(*PreemptResponse)(nil), // 15: extender.policy.v1beta1.PreemptResponse
-	(*KeptCandidate)(nil),   // 16: extender.policy.v1beta1.KeptCandidate
-	(*BindRequest)(nil),     // 17: extender.policy.v1beta1.BindRequest
-	(*BindResponse)(nil),    // 18: extender.policy.v1beta1.BindResponse
-	(*Pod)(nil),             // 19: extender.policy.v1beta1.Pod
-	(*Nodes)(nil),           // 20: extender.policy.v1beta1.Nodes
-	(*GetInfoRequest)(nil),  // 21: extender.policy.v1beta1.GetInfoRequest
-	(*GetInfoResponse)(nil), // 22: extender.policy.v1beta1.GetInfoResponse
+	(RejectionKind)(0),      // 2: extender.policy.v1beta1.RejectionKind
+	(BindOutcome)(0),        // 3: extender.policy.v1beta1.BindOutcome
+	(ErrorReason)(0),        // 4: extender.policy.v1beta1.ErrorReason
+	(*Call)(nil),            // 5: extender.policy.v1beta1.Call
+	(*Result)(nil),          // 6: extender.policy.v1beta1.Result
+	(*FilterRequest)(nil),   // 7: extender.policy.v1beta1.FilterRequest
+	(*FilterResponse)(nil),  // 8: extender.policy.v1beta1.FilterResponse
+	(*Rejection)(nil),       // 9: extender.policy.v1beta1.Rejection
+	(*ScoreRequest)(nil),    // 10: extender.policy.v1beta1.ScoreRequest
+	(*ScoreResponse)(nil),   // 11: extender.policy.v1beta1.ScoreResponse
+	(*Scores)(nil),          // 12: extender.policy.v1beta1.Scores
+	(*PreemptRequest)(nil),  // 13: extender.policy.v1beta1.PreemptRequest
+	(*Candidate)(nil),       // 14: extender.policy.v1beta1.Candidate
+	(*Victim)(nil),          // 15: extender.policy.v1beta1.Victim
+	(*PreemptResponse)(nil), // 16: extender.policy.v1beta1.PreemptResponse
+	(*KeptCandidate)(nil),   // 17: extender.policy.v1beta1.KeptCandidate
+	(*BindRequest)(nil),     // 18: extender.policy.v1beta1.BindRequest
+	(*BindResponse)(nil),    // 19: extender.policy.v1beta1.BindResponse
+	(*Pod)(nil),             // 20: extender.policy.v1beta1.Pod
+	(*Nodes)(nil),           // 21: extender.policy.v1beta1.Nodes
+	(*GetInfoRequest)(nil),  // 22: extender.policy.v1beta1.GetInfoRequest
+	(*GetInfoResponse)(nil), // 23: extender.policy.v1beta1.GetInfoResponse
 }
 var file_extender_policy_v1beta1_policy_proto_depIdxs = []int32{
 	0,  // 0: extender.policy.v1beta1.Call.purpose:type_name -> extender.policy.v1beta1.Purpose
 	1,  // 1: extender.policy.v1beta1.Result.miss:type_name -> extender.policy.v1beta1.Miss
-	4,  // 2: extender.policy.v1beta1.FilterRequest.call:type_name -> extender.policy.v1beta1.Call
-	19, // 3: extender.policy.v1beta1.FilterRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	20, // 4: extender.policy.v1beta1.FilterRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	5,  // 5: extender.policy.v1beta1.FilterResponse.result:type_name -> extender.policy.v1beta1.Result
-	8,  // 6: extender.policy.v1beta1.FilterResponse.rejections:type_name -> extender.policy.v1beta1.Rejection
-	11, // 7: extender.policy.v1beta1.FilterResponse.scores:type_name -> extender.policy.v1beta1.Scores
-	4,  // 8: extender.policy.v1beta1.ScoreRequest.call:type_name -> extender.policy.v1beta1.Call
-	19, // 9: extender.policy.v1beta1.ScoreRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	20, // 10: extender.policy.v1beta1.ScoreRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	5,  // 11: extender.policy.v1beta1.ScoreResponse.result:type_name -> extender.policy.v1beta1.Result
-	11, // 12: extender.policy.v1beta1.ScoreResponse.scores:type_name -> extender.policy.v1beta1.Scores
-	4,  // 13: extender.policy.v1beta1.PreemptRequest.call:type_name -> extender.policy.v1beta1.Call
-	19, // 14: extender.policy.v1beta1.PreemptRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	20, // 15: extender.policy.v1beta1.PreemptRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	13, // 16: extender.policy.v1beta1.PreemptRequest.candidates:type_name -> extender.policy.v1beta1.Candidate
-	14, // 17: extender.policy.v1beta1.Candidate.victims:type_name -> extender.policy.v1beta1.Victim
-	19, // 18: extender.policy.v1beta1.Victim.pod:type_name -> extender.policy.v1beta1.Pod
-	5,  // 19: extender.policy.v1beta1.PreemptResponse.result:type_name -> extender.policy.v1beta1.Result
-	16, // 20: extender.policy.v1beta1.PreemptResponse.kept:type_name -> extender.policy.v1beta1.KeptCandidate
-	4,  // 21: extender.policy.v1beta1.BindRequest.call:type_name -> extender.policy.v1beta1.Call
-	19, // 22: extender.policy.v1beta1.BindRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	2,  // 23: extender.policy.v1beta1.BindResponse.outcome:type_name -> extender.policy.v1beta1.BindOutcome
-	21, // 24: extender.policy.v1beta1.PolicyService.GetInfo:input_type -> extender.policy.v1beta1.GetInfoRequest
-	6,  // 25: extender.policy.v1beta1.PolicyService.Filter:input_type -> extender.policy.v1beta1.FilterRequest
-	9,  // 26: extender.policy.v1beta1.PolicyService.Score:input_type -> extender.policy.v1beta1.ScoreRequest
-	12, // 27: extender.policy.v1beta1.PolicyService.Preempt:input_type -> extender.policy.v1beta1.PreemptRequest
-	17, // 28: extender.policy.v1beta1.PolicyService.Bind:input_type -> extender.policy.v1beta1.BindRequest
-	22, // 29: extender.policy.v1beta1.PolicyService.GetInfo:output_type -> extender.policy.v1beta1.GetInfoResponse
-	7,  // 30: extender.policy.v1beta1.PolicyService.Filter:output_type -> extender.policy.v1beta1.FilterResponse
-	10, // 31: extender.policy.v1beta1.PolicyService.Score:output_type -> extender.policy.v1beta1.ScoreResponse
-	15, // 32: extender.policy.v1beta1.PolicyService.Preempt:output_type -> extender.policy.v1beta1.PreemptResponse
-	18, // 33: extender.policy.v1beta1.PolicyService.Bind:output_type -> extender.policy.v1beta1.BindResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	5,  // 2: extender.policy.v1beta1.FilterRequest.call:type_name -> extender.policy.v1beta1.Call
+	20, // 3: extender.policy.v1beta1.FilterRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	21, // 4: extender.policy.v1beta1.FilterRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	6,  // 5: extender.policy.v1beta1.FilterResponse.result:type_name -> extender.policy.v1beta1.Result
+	9,  // 6: extender.policy.v1beta1.FilterResponse.rejections:type_name -> extender.policy.v1beta1.Rejection
+	12, // 7: extender.policy.v1beta1.FilterResponse.scores:type_name -> extender.policy.v1beta1.Scores
+	2,  // 8: extender.policy.v1beta1.Rejection.kind:type_name -> extender.policy.v1beta1.RejectionKind
+	5,  // 9: extender.policy.v1beta1.ScoreRequest.call:type_name -> extender.policy.v1beta1.Call
+	20, // 10: extender.policy.v1beta1.ScoreRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	21, // 11: extender.policy.v1beta1.ScoreRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	6,  // 12: extender.policy.v1beta1.ScoreResponse.result:type_name -> extender.policy.v1beta1.Result
+	12, // 13: extender.policy.v1beta1.ScoreResponse.scores:type_name -> extender.policy.v1beta1.Scores
+	5,  // 14: extender.policy.v1beta1.PreemptRequest.call:type_name -> extender.policy.v1beta1.Call
+	20, // 15: extender.policy.v1beta1.PreemptRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	21, // 16: extender.policy.v1beta1.PreemptRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	14, // 17: extender.policy.v1beta1.PreemptRequest.candidates:type_name -> extender.policy.v1beta1.Candidate
+	15, // 18: extender.policy.v1beta1.Candidate.victims:type_name -> extender.policy.v1beta1.Victim
+	20, // 19: extender.policy.v1beta1.Victim.pod:type_name -> extender.policy.v1beta1.Pod
+	6,  // 20: extender.policy.v1beta1.PreemptResponse.result:type_name -> extender.policy.v1beta1.Result
+	17, // 21: extender.policy.v1beta1.PreemptResponse.kept:type_name -> extender.policy.v1beta1.KeptCandidate
+	5,  // 22: extender.policy.v1beta1.BindRequest.call:type_name -> extender.policy.v1beta1.Call
+	20, // 23: extender.policy.v1beta1.BindRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	3,  // 24: extender.policy.v1beta1.BindResponse.outcome:type_name -> extender.policy.v1beta1.BindOutcome
+	22, // 25: extender.policy.v1beta1.PolicyService.GetInfo:input_type -> extender.policy.v1beta1.GetInfoRequest
+	7,  // 26: extender.policy.v1beta1.PolicyService.Filter:input_type -> extender.policy.v1beta1.FilterRequest
+	10, // 27: extender.policy.v1beta1.PolicyService.Score:input_type -> extender.policy.v1beta1.ScoreRequest
+	13, // 28: extender.policy.v1beta1.PolicyService.Preempt:input_type -> extender.policy.v1beta1.PreemptRequest
+	18, // 29: extender.policy.v1beta1.PolicyService.Bind:input_type -> extender.policy.v1beta1.BindRequest
+	23, // 30: extender.policy.v1beta1.PolicyService.GetInfo:output_type -> extender.policy.v1beta1.GetInfoResponse
+	8,  // 31: extender.policy.v1beta1.PolicyService.Filter:output_type -> extender.policy.v1beta1.FilterResponse
+	11, // 32: extender.policy.v1beta1.PolicyService.Score:output_type -> extender.policy.v1beta1.ScoreResponse
+	16, // 33: extender.policy.v1beta1.PolicyService.Preempt:output_type -> extender.policy.v1beta1.PreemptResponse
+	19, // 34: extender.policy.v1beta1.PolicyService.Bind:output_type -> extender.policy.v1beta1.BindResponse
+	30, // [30:35] is the sub-list for method output_type
+	25, // [25:30] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_policy_proto_init() }
@@ -1531,13 +1655,17 @@ func file_extender_policy_v1beta1_policy_proto_init() {
 	file_extender_policy_v1beta1_info_proto_init()
 	file_extender_policy_v1beta1_node_proto_init()
 	file_extender_policy_v1beta1_pod_proto_init()
+	file_extender_policy_v1beta1_policy_proto_msgTypes[1].OneofWrappers = []any{
+		(*Result_Evaluated)(nil),
+		(*Result_Miss)(nil),
+	}
 	file_extender_policy_v1beta1_policy_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_policy_proto_rawDesc), len(file_extender_policy_v1beta1_policy_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -67,6 +67,7 @@ const (
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
 //	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
+//	Call.args_sha256 is not known            | FAILED_PRECONDITION | sends the call once more, with args
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
 //
@@ -171,6 +172,7 @@ func (c *policyServiceClient) Bind(ctx context.Context, in *BindRequest, opts ..
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
 //	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
+//	Call.args_sha256 is not known            | FAILED_PRECONDITION | sends the call once more, with args
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
 //

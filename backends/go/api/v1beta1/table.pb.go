@@ -38,8 +38,8 @@ const (
 
 type SyncNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The table's name: random, the same in all messages of a stream.
-	Table uint64 `protobuf:"fixed64,1,opt,name=table,proto3" json:"table,omitempty"`
+	// REQUIRED. The table's name: random, the same in all messages of a stream. At most TABLE_BYTES, printable ASCII.
+	Table string `protobuf:"bytes,7,opt,name=table,proto3" json:"table,omitempty"`
 	// REQUIRED. The table's version after this message; greater than in the previous message.
 	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// REQUIRED in the first message, otherwise ignored. The content of the rows.
@@ -84,11 +84,11 @@ func (*SyncNodesRequest) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_table_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *SyncNodesRequest) GetTable() uint64 {
+func (x *SyncNodesRequest) GetTable() string {
 	if x != nil {
 		return x.Table
 	}
-	return 0
+	return ""
 }
 
 func (x *SyncNodesRequest) GetVersion() uint64 {
@@ -303,14 +303,14 @@ var File_extender_policy_v1beta1_table_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_table_proto_rawDesc = "" +
 	"\n" +
-	"#extender/policy/v1beta1/table.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\"\xef\x01\n" +
+	"#extender/policy/v1beta1/table.proto\x12\x17extender.policy.v1beta1\x1a\"extender/policy/v1beta1/info.proto\x1a\"extender/policy/v1beta1/node.proto\"\xf5\x01\n" +
 	"\x10SyncNodesRequest\x12\x14\n" +
-	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x18\n" +
+	"\x05table\x18\a \x01(\tR\x05table\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x126\n" +
 	"\x04view\x18\x03 \x01(\v2\".extender.policy.v1beta1.TableViewR\x04view\x12=\n" +
 	"\aupserts\x18\x04 \x03(\v2#.extender.policy.v1beta1.TableEntryR\aupserts\x12\x18\n" +
 	"\aremoved\x18\x05 \x03(\rR\aremoved\x12\x1a\n" +
-	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"\xcc\x01\n" +
+	"\bcomplete\x18\x06 \x01(\bR\bcompleteJ\x04\b\x01\x10\x02\"\xcc\x01\n" +
 	"\tTableView\x12>\n" +
 	"\tnode_view\x18\x01 \x01(\x0e2!.extender.policy.v1beta1.NodeViewR\bnodeView\x12/\n" +
 	"\x13annotation_prefixes\x18\x02 \x03(\tR\x12annotationPrefixes\x12\x14\n" +

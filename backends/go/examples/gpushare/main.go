@@ -58,11 +58,11 @@ func (c *cluster) filterNode(pod policy.Pod, node policy.Node) policy.Verdict {
 	has := gpusOf(reported[countResource], reported[memoryResource])
 	switch {
 	case has.count == 0:
-		return policy.Reject(noGPUs).ByRule("GPUs")
+		return policy.Reject(noGPUs).ByRule("GPUs").Unresolvable()
 	case has.memory < memory:
-		return policy.Reject(tooSmall).ByRule("size")
+		return policy.Reject(tooSmall).ByRule("size").Unresolvable()
 	case !c.ledger.fits(node.Name(), has, types.UID(pod.UID()), memory):
-		return policy.Reject(full).ByRule("memory").PreemptionMayHelp()
+		return policy.Reject(full).ByRule("memory")
 	default:
 		return policy.Accept()
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -31,7 +33,7 @@ type backend struct {
 	t       *testing.T
 	cluster *cluster
 	client  v1beta1.PolicyServiceClient
-	reads   map[v1beta1.Verb]uint32
+	reads   map[v1beta1.Verb][]byte
 }
 
 func start(t *testing.T, client kubernetes.Interface) *backend {
@@ -55,13 +57,18 @@ func start(t *testing.T, client kubernetes.Interface) *backend {
 			t.Error(err)
 		}
 	})
-	b := &backend{t: t, cluster: c, client: v1beta1.NewPolicyServiceClient(connection), reads: map[v1beta1.Verb]uint32{}}
+	b := &backend{t: t, cluster: c, client: v1beta1.NewPolicyServiceClient(connection), reads: map[v1beta1.Verb][]byte{}}
 	info, err := b.client.GetInfo(ctx, &v1beta1.GetInfoRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range info.GetVerbs() {
-		b.reads[verb.GetVerb()] = verb.GetReads().GetId()
+		encoded, err := proto.Marshal(verb.GetReads())
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest := sha256.Sum256(encoded)
+		b.reads[verb.GetVerb()] = digest[:]
 	}
 	for c.ready() != nil {
 		time.Sleep(time.Millisecond)
@@ -186,9 +193,9 @@ func TestFilterNamesTheCause(t *testing.T) {
 	nodes := []*policytest.Node{policytest.NewNode("none"), gpu("small", 4, 20), gpu("full", 1, 10), gpu("free", 2, 20)}
 	rejected, err := policytest.Filter(newPolicy(c), pod, nodes...)
 	want := []policytest.Rejected{
-		{Node: "none", Reason: noGPUs, Rule: "GPUs"},
-		{Node: "small", Reason: tooSmall, Rule: "size"},
-		{Node: "full", Reason: "no GPU has enough free memory", Rule: "memory", PreemptionMayHelp: true},
+		{Node: "none", Reason: noGPUs, Rule: "GPUs", Unresolvable: true},
+		{Node: "small", Reason: tooSmall, Rule: "size", Unresolvable: true},
+		{Node: "full", Reason: "no GPU has enough free memory", Rule: "memory"},
 	}
 	if err != nil || !slices.Equal(rejected, want) {
 		t.Errorf("%v, %v", rejected, err)

@@ -10,7 +10,7 @@ func noArm() policy.Policy {
 	reads.NodeLabel(arch)
 	filter := func(_ policy.Pod, node policy.Node) policy.Verdict {
 		if value, _ := node.Label(arch); value == "arm64" {
-			return policy.Reject("arm64 nodes are not in use yet")
+			return policy.Reject("arm64 nodes are not in use yet").Unresolvable()
 		}
 		return policy.Accept()
 	}

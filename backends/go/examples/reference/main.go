@@ -86,19 +86,19 @@ func newReference(args args) (policy.Policy, error) {
 
 func (r *reference) filter(pod policy.Pod, node policy.Node) policy.Verdict {
 	if zone, has := node.Get(r.zone); has && zone == r.args.Zone {
-		return policy.Reject(zoneClosed).ByRule("zone")
+		return policy.Reject(zoneClosed).ByRule("zone").Unresolvable()
 	}
 	for _, taint := range node.Taints() {
 		repels := taint.GetEffect() == "NoSchedule" || taint.GetEffect() == "NoExecute"
 		if repels && !pod.Tolerates(taint) {
-			return policy.Reject(notTolerated).ByRule("taints")
+			return policy.Reject(notTolerated).ByRule("taints").Unresolvable()
 		}
 	}
 	if pod.Requests().GetMilliCpu() > node.Allocatable().GetMilliCpu() {
-		return policy.Reject(notEnoughCPU).ByRule("cpu").PreemptionMayHelp()
+		return policy.Reject(notEnoughCPU).ByRule("cpu")
 	}
 	if like, has := node.PodsLike(r.owner, pod); has && int64(like.AtMost()) >= r.args.Most {
-		return policy.Reject(tooManyPods).ByRule("owner")
+		return policy.Reject(tooManyPods).ByRule("owner").Unresolvable()
 	}
 	return policy.Accept()
 }

@@ -15,6 +15,7 @@ const (
 	NodeCounts                 = 512
 	CountedValueBytes          = 253
 	Domains                    = 4096
+	TableBytes                 = 64
 	QueryEntries               = 32
 	QueryBytes                 = 8192
 	RuleBytes                  = 63

@@ -14,8 +14,9 @@ use std::{
     time::Duration,
 };
 
+use extender_policy_api::v1beta1::Effects;
 use extender_policy_sdk::{
-    Backend, Preemption,
+    Backend, RejectionKind,
     testing::{self, NoAnswer, TestCandidate, TestNode, TestPod},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -237,15 +238,19 @@ async fn only_verbs_of_the_entry_are_served() {
     let verbs = |fields: Value| {
         let info = testing::info(policy("http://127.0.0.1:1", fields)).unwrap();
         assert!(info.pod_raw);
-        info.verbs.iter().map(|verb| (verb.verb, verb.scope, verb.node_view, verb.pure)).collect::<Vec<_>>()
+        info.verbs
+            .iter()
+            .map(|verb| (verb.verb, verb.scope, verb.node_view, verb.effects()))
+            .collect::<Vec<_>>()
     };
     let (whole, names, raw) = (2, 1, 3);
-    assert_eq!(verbs(json!({"filterVerb": "f", "prioritizeVerb": ""})), [(1, whole, names, false)]);
+    let (changes, reads) = (Effects::ChangesOutside, Effects::ReadsOutside);
+    assert_eq!(verbs(json!({"filterVerb": "f", "prioritizeVerb": ""})), [(1, whole, names, changes)]);
     assert_eq!(
         verbs(
             json!({"filterVerb": "f", "prioritizeVerb": "p", "preemptVerb": "e", "nodeCacheCapable": false})
         ),
-        [(1, whole, raw, false), (2, whole, raw, false), (3, whole, names, false)]
+        [(1, whole, raw, changes), (2, whole, raw, reads), (3, whole, names, reads)]
     );
 }
 
@@ -256,7 +261,7 @@ async fn filter_has_side_effects_unless_args_say_otherwise() {
         let mut all = json!({"filterVerb": "f", "prioritizeVerb": "p", "preemptVerb": "e"});
         all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let info = testing::info(policy("http://127.0.0.1:1", all)).unwrap();
-        info.verbs.iter().map(|verb| verb.side_effects).collect::<Vec<_>>()
+        info.verbs.iter().map(|verb| verb.effects() == Effects::ChangesOutside).collect::<Vec<_>>()
     };
     assert_eq!(effects(json!({})), [true, false, false]);
     assert_eq!(effects(json!({"sideEffects": []})), [false, false, false]);
@@ -329,12 +334,12 @@ async fn with_full_nodes_names_do_not_count() {
 fn failed_nodes_may_be_helped_by_preemption_and_others_not() {
     let reply = br#"{"FailedNodes":{"a":"x","b":"x"},"FailedAndUnresolvableNodes":{"b":"x"}}"#;
     let verdicts = verdicts(FilterReply::read(reply).unwrap(), &["a", "b", "c"], true).unwrap();
-    let preemption = verdicts.iter().map(|verdict| match verdict {
-        Verdict::Reject(refusal) => refusal.preemption,
+    let kinds = verdicts.iter().map(|verdict| match verdict {
+        Verdict::Reject(refusal) => refusal.kind,
         Verdict::Accept => panic!("none is kept"),
     });
-    let expected = [Preemption::MayHelp, Preemption::WouldNotHelp, Preemption::WouldNotHelp];
-    assert_eq!(preemption.collect::<Vec<_>>(), expected);
+    let expected = [RejectionKind::Unschedulable, RejectionKind::Unresolvable, RejectionKind::Unresolvable];
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ impl Refusal {
 
     /// What it says of a node that it refuses.
     pub fn verdict(&self) -> Verdict {
-        let rejected = Verdict::reject(Arc::clone(&self.reason));
+        let rejected = Verdict::reject(Arc::clone(&self.reason)).unresolvable();
         match &self.name {
             Some(name) => rejected.by_rule(Arc::clone(name)),
             None => rejected,

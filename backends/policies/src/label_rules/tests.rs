@@ -1,5 +1,6 @@
 //! The policy as the gateway would see it, through the SDK's own answers.
 
+use extender_policy_api::v1beta1::Effects;
 use extender_policy_sdk::testing::{self, TestCandidate, TestNode, TestPod};
 use proptest::prelude::*;
 
@@ -39,7 +40,7 @@ fn drained_racks_are_refused_for_every_pod() {
 #[test]
 fn a_rejection_names_its_rule() {
     let rules = file::read(include_str!("../../examples/racks-drained.yaml")).unwrap();
-    let expected = Verdict::reject("rack is being drained").by_rule("racks under maintenance");
+    let expected = Verdict::reject("rack is being drained").by_rule("racks under maintenance").unresolvable();
     assert_eq!(rules.refusals[0].verdict(), expected);
 }
 
@@ -79,7 +80,7 @@ fn one_failed_requirement_refuses_and_all_met_ones_prefer() {
 fn all_verbs_are_declared_whatever_the_rules_are() {
     let verbs = |text| testing::info(policy(text)).unwrap().verbs;
     let racks = verbs(include_str!("../../examples/racks-drained.yaml"));
-    let declared: Vec<_> = racks.iter().map(|verb| (verb.verb, verb.pure)).collect();
+    let declared: Vec<_> = racks.iter().map(|verb| (verb.verb, verb.effects() == Effects::Pure)).collect();
     assert_eq!(declared, [(1, true), (2, true), (3, false)]);
     let zones = verbs(include_str!("../../examples/zones-preferred.yaml"));
     assert_eq!((zones[1].score_min, zones[1].score_max), (Some(-5), Some(15)));

@@ -1,5 +1,6 @@
 //! The policy as the gateway would see it, through the SDK's own answers.
 
+use extender_policy_api::v1beta1::Effects;
 use extender_policy_sdk::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
     testing::{self, PodFacts, TestNode, TestPod},
@@ -129,7 +130,7 @@ fn what_the_operator_adds_holds_for_every_pod() {
 #[test]
 fn the_handshake_promises_a_function() {
     let verbs = testing::info(policy("")).unwrap().verbs;
-    assert!(verbs.len() == 2 && verbs.iter().all(|verb| verb.pure && !verb.usage));
+    assert!(verbs.len() == 2 && verbs.iter().all(|verb| verb.effects() == Effects::Pure && !verb.usage));
 }
 
 proptest! {

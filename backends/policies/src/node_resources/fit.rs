@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use extender_policy_sdk::{Node, Preemption, Reason, Refusal, Resources, Verdict};
+use extender_policy_sdk::{Node, Reason, Refusal, RejectionKind, Resources, Verdict};
 
 use super::NOTHING;
 use crate::resource::{self, Resource};
@@ -69,7 +69,7 @@ impl Needs {
     /// A node whose usage is unknown is refused: it could be full.
     pub(super) fn verdict(&self, node: Node<'_>) -> Verdict {
         let Some(usage) = node.usage() else {
-            return Verdict::reject(UNKNOWN_USAGE);
+            return Verdict::reject(UNKNOWN_USAGE).unresolvable();
         };
         let requested = usage.requested.as_ref().unwrap_or(&NOTHING);
         self.verdict_about(node.allocatable().unwrap_or(&NOTHING), requested)
@@ -89,8 +89,8 @@ impl Needs {
         };
         // Even an empty node would be too small.
         let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
-        let preemption = if hopeless { Preemption::WouldNotHelp } else { Preemption::MayHelp };
-        Verdict::Reject(Refusal { reason, preemption, rule: None })
+        let kind = if hopeless { RejectionKind::Unresolvable } else { RejectionKind::Unschedulable };
+        Verdict::Reject(Refusal { reason, kind, rule: None })
     }
 }
 
@@ -122,42 +122,42 @@ mod tests {
         Resources { milli_cpu, memory, ephemeral_storage: 0, pods, others }
     }
 
-    fn refused(reason: &'static str, preemption: Preemption) -> Verdict {
-        Verdict::Reject(Refusal { reason: reason.into(), preemption, rule: None })
+    fn refused(reason: &'static str, kind: RejectionKind) -> Verdict {
+        Verdict::Reject(Refusal { reason: reason.into(), kind, rule: None })
     }
 
     #[test]
     fn reasons_are_those_of_the_plugin() {
-        use Preemption::{MayHelp, WouldNotHelp};
+        use RejectionKind::{Unresolvable, Unschedulable};
         let node = amounts(1000, 100, 2, &[("example.com/gpu", 2), ("b.com/x", 1), ("weird", 0)]);
         let used = amounts(600, 100, 1, &[("example.com/gpu", 2)]);
         for (asked, used, expected) in [
             (amounts(400, 0, 1, &[]), &used, Verdict::Accept),
-            (amounts(401, 0, 1, &[]), &used, refused("Insufficient cpu", MayHelp)),
-            (amounts(1001, 0, 1, &[]), &used, refused("Insufficient cpu", WouldNotHelp)),
+            (amounts(401, 0, 1, &[]), &used, refused("Insufficient cpu", Unschedulable)),
+            (amounts(1001, 0, 1, &[]), &used, refused("Insufficient cpu", Unresolvable)),
             (
                 amounts(401, 101, 1, &[]),
                 &used,
-                refused("Insufficient cpu, Insufficient memory", WouldNotHelp),
+                refused("Insufficient cpu, Insufficient memory", Unresolvable),
             ),
             (
                 amounts(0, 0, 1, &[("example.com/gpu", 1)]),
                 &used,
-                refused("Insufficient example.com/gpu", MayHelp),
+                refused("Insufficient example.com/gpu", Unschedulable),
             ),
-            (amounts(0, 0, 1, &[("a.com/none", 1)]), &used, refused("Insufficient a.com/none", WouldNotHelp)),
+            (amounts(0, 0, 1, &[("a.com/none", 1)]), &used, refused("Insufficient a.com/none", Unresolvable)),
             (
                 amounts(0, 0, 1, &[("example.com/gpu", 1), ("b.com/x", 2)]),
                 &used,
-                refused("Insufficient b.com/x, Insufficient example.com/gpu", WouldNotHelp),
+                refused("Insufficient b.com/x, Insufficient example.com/gpu", Unresolvable),
             ),
             // An amount of 0 is no request, and an unknown name does not count.
             (amounts(0, 0, 1, &[("a.com/none", 0), ("weird", 7)]), &used, Verdict::Accept),
-            (amounts(0, 0, 1, &[]), &amounts(0, 0, 2, &[]), refused("Too many pods", MayHelp)),
+            (amounts(0, 0, 1, &[]), &amounts(0, 0, 2, &[]), refused("Too many pods", Unschedulable)),
             (
                 amounts(1, 1, 1, &[]),
                 &amounts(1000, 100, 2, &[]),
-                refused("Too many pods, Insufficient cpu, Insufficient memory", MayHelp),
+                refused("Too many pods, Insufficient cpu, Insufficient memory", Unschedulable),
             ),
         ] {
             let verdict = Ignored::default().needs_of(&asked).verdict_about(&node, used);
@@ -193,6 +193,6 @@ mod tests {
         };
         let verdict = ignored.needs_of(&asked).verdict_about(&amounts(0, 0, 9, &[]), &NOTHING);
         let expected = "Insufficient cpu, Insufficient hugepages-2Mi";
-        assert_eq!(verdict, refused(expected, Preemption::WouldNotHelp));
+        assert_eq!(verdict, refused(expected, RejectionKind::Unresolvable));
     }
 }

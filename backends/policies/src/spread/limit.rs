@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_sdk::{Domains, Node, Pod, PodsLike, Preemption, Reason, Refusal, Resources};
+use extender_policy_sdk::{Domains, Node, Pod, PodsLike, Reason, Refusal, RejectionKind, Resources};
 
 use super::topology::{Topology, staying};
 use crate::resource::Resource;
@@ -76,7 +76,7 @@ impl<'a> LimitQuestion<'a> {
     pub(super) fn refusal(&mut self, node: &Node<'a>) -> Option<Refusal> {
         let Some(value) = self.limit.topology.domain_of(node) else {
             let reason = Arc::clone(&self.limit.missing).into();
-            return Some(Refusal { reason, preemption: Preemption::WouldNotHelp, rule: None });
+            return Some(Refusal { reason, kind: RejectionKind::Unresolvable, rule: None });
         };
         let reason = match self.known.entry(value) {
             Entry::Occupied(known) => known.into_mut(),
@@ -89,7 +89,7 @@ impl<'a> LimitQuestion<'a> {
                 )
             }
         };
-        reason.clone().map(|reason| Refusal { reason, preemption: Preemption::MayHelp, rule: None })
+        reason.clone().map(|reason| Refusal { reason, kind: RejectionKind::Unschedulable, rule: None })
     }
 }
 

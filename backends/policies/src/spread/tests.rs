@@ -1,5 +1,6 @@
 //! The policy as the gateway would see it, through the SDK's own answers.
 
+use extender_policy_api::v1beta1::Effects;
 use extender_policy_sdk::{
     Resources,
     testing::{self, TestNode, TestPod},
@@ -156,7 +157,7 @@ fn domains_with_fewer_pods_are_preferred_and_nodes_in_none_are_last() {
 fn the_handshake_has_the_verbs_of_the_constraints() {
     let verbs = |args| {
         let verbs = testing::info(policy(args)).unwrap().verbs;
-        assert!(verbs.iter().all(|verb| verb.pure && !verb.usage));
+        assert!(verbs.iter().all(|verb| verb.effects() == Effects::Pure && !verb.usage));
         verbs.into_iter().map(|verb| verb.verb().as_str_name()).collect::<Vec<_>>()
     };
     assert_eq!(verbs(RACKS), ["VERB_FILTER"]);

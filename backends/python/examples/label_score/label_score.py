@@ -59,7 +59,7 @@ class LabelScore(Policy):
         self._reads = Reads()
         refuse = arguments.refuse
         self._refuse = self._reads.node_label(refuse.key), refuse.value
-        self._rejection = Verdict.reject(f"label {refuse.key} is {refuse.value}")
+        self._rejection = Verdict.reject(f"label {refuse.key} is {refuse.value}", unresolvable=True)
         self._prefer = [(self._reads.node_label(met.key), met.value, met.score) for met in arguments.prefer]
 
     def info(self) -> Info:

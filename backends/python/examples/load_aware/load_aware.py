@@ -33,8 +33,8 @@ from extender_policy import (
     serve,
 )
 
-CPU_EXCEEDED = Verdict.reject("node(s) cpu usage exceed threshold", rule="cpu")
-MEMORY_EXCEEDED = Verdict.reject("node(s) memory usage exceed threshold", rule="memory")
+CPU_EXCEEDED = Verdict.reject("node(s) cpu usage exceed threshold", rule="cpu", unresolvable=True)
+MEMORY_EXCEEDED = Verdict.reject("node(s) memory usage exceed threshold", rule="memory", unresolvable=True)
 
 # What Koordinator's estimator takes for a pod that requests nothing.
 DEFAULT_MILLI_CPU = 250

@@ -15,7 +15,7 @@ class NoArm(Policy):
 
     def filter(self, pod: Pod, node: Node) -> Verdict:
         if node.label(ARCH) == "arm64":
-            return Verdict.reject("arm64 nodes are not in use yet")
+            return Verdict.reject("arm64 nodes are not in use yet", unresolvable=True)
         return Verdict.accept()
 
 

@@ -39,10 +39,10 @@ from extender_policy import (
 LEAST, LARGEST = -1000, 1_000_000
 MOST_MILLI_CPU = 2_000_000_000
 
-CLOSED = Verdict.reject("zone is closed", rule="zone")
-TAINTED = Verdict.reject("taint is not tolerated", rule="taints")
-FULL = Verdict.reject("not enough CPU", rule="cpu", preemption_may_help=True)
-CROWDED = Verdict.reject("too many pods of one owner", rule="owner")
+CLOSED = Verdict.reject("zone is closed", rule="zone", unresolvable=True)
+TAINTED = Verdict.reject("taint is not tolerated", rule="taints", unresolvable=True)
+FULL = Verdict.reject("not enough CPU", rule="cpu")
+CROWDED = Verdict.reject("too many pods of one owner", rule="owner", unresolvable=True)
 
 NO_APP = PodChange("the zone is no app").remove_label("app")
 UNZONED = NodeChange().add_taint("zone", effect="PreferNoSchedule").remove_taint("zoneless")

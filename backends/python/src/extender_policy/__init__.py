@@ -8,7 +8,7 @@
 
         def filter(self, pod: Pod, node: Node) -> Verdict:
             if node.label("kubernetes.io/arch") == "arm64":
-                return Verdict.reject("arm64 nodes are not in use yet")
+                return Verdict.reject("arm64 nodes are not in use yet", unresolvable=True)
             return Verdict.accept()
 
     run(NoArm())

@@ -16,10 +16,11 @@ from google.protobuf.message import DecodeError, Message
 from . import trace
 from ._api.sdk import wire_pb2
 from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
-from ._backend import Backend, Prepared
+from ._backend import Backend, Prepared, Versions
 from ._declaration import Terms
 from ._errors import cut, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
+from ._named import NamedArgs
 from ._question import Question, check_pod, check_purpose, decoded_pod, required
 from .candidate import BindAsk, Candidate
 from .pod import Pod
@@ -87,7 +88,7 @@ async def preempted(asked: Asked) -> dict[str, Any]:
 async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     """Binds the pod, or declines."""
     request = _decoded(wire_pb2.Binding, encoded)
-    prepared, terms = _prepared(backend, request, "Bind")
+    prepared, terms = _prepared(backend, _versions(backend, request), request.call, "Bind")
     check_purpose(request.call.purpose, has_side_effects=True)
     pod = None
     if request.pod:
@@ -95,7 +96,7 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
         check_pod("pod", message, terms)
         if not message.HasField("facts"):
             raise missing("pod.facts")
-        pod = Pod(message, terms.pods, request.call.snapshot)
+        pod = Pod(message, terms.pods, request.call)
     for field in ("namespace", "name", "uid", "node"):
         if not getattr(request, field):
             raise missing(field)
@@ -132,17 +133,22 @@ def _decoded(kind: type[M], encoded: bytes) -> M:
         raise invalid(f"the message cannot be decoded: {error}") from error
 
 
-def _prepared(
-    backend: Backend,
-    request: wire_pb2.Question | wire_pb2.PodQuestion | wire_pb2.Preemption | wire_pb2.Binding,
-    verb: str,
-) -> tuple[Prepared, Terms]:
-    """The policy for a call, which its trace names."""
+def _versions(
+    backend: Backend, request: wire_pb2.Question | wire_pb2.Change | wire_pb2.Preemption | wire_pb2.Binding
+) -> Versions:
+    """The policy for the args of a call, which its trace names."""
     required(request, "call")
     call = request.call
     trace.note("extender.call.id", call.id)
     trace.note("extender.backend.name", call.backend)
-    prepared, terms = backend._policy_reading(call, verb)
+    if call.cluster:
+        trace.note("extender.cluster.name", call.cluster)
+    return backend._versions(NamedArgs.of(call))
+
+
+def _prepared(backend: Backend, versions: Versions, call: policy_pb2.Call, verb: str) -> tuple[Prepared, Terms]:
+    """Of this policy, the version that answers a call, which its trace names."""
+    prepared, terms = backend._policy_reading(versions, call, verb)
     trace.note("extender.policy.name", prepared.declaration.name)
     trace.note("extender.policy.revision", prepared.declaration.revision)
     return prepared, terms
@@ -183,7 +189,7 @@ def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
     for position, verdict in enumerate(verdicts):
         reason = verdict.reason
         if reason is not None:
-            key = reason, verdict.rule, verdict.preemption_may_help
+            key = reason, verdict.rule, verdict.unresolvable
             positions = groups.get(key)
             if positions is None:
                 groups[key] = [position]
@@ -193,10 +199,10 @@ def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
         policy_pb2.Rejection(
             reason=cut(reason, MAX_REASON_BYTES),
             rule=cut(rule, RULE_BYTES),
-            preemption_may_help=preemption,
+            kind=policy_pb2.REJECTION_KIND_UNRESOLVABLE if unresolvable else policy_pb2.REJECTION_KIND_UNSCHEDULABLE,
             positions=positions,
         )
-        for (reason, rule, preemption), positions in groups.items()
+        for (reason, rule, unresolvable), positions in groups.items()
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
 from grpc import StatusCode
@@ -13,16 +12,13 @@ from grpc import StatusCode
 from ._api.v1beta1 import policy_pb2
 from ._declaration import Declaration, Terms
 from ._errors import CallError
+from ._named import NamedArgs, Recent
 from ._program import with_revision
 from ._written import unwritten
 from .args import Args
 from .info import DECLARED_WITH, Info
 from .policy import METHODS, Policy
 
-MAX_POLICIES = 16
-"""With more configured policies than this, some are rebuilt now and then; they still work."""
-MAX_BYTES = 2 << 20
-"""The most bytes of args that are kept. A policy built from them can be tens of times as large."""
 MAX_EARLIER = 16
 """The earlier versions that are kept.
 
@@ -77,12 +73,12 @@ class Versions:
         latest = Prepared(policy, self._declared)
         with self._lock:
             if asked is None or asked is self.newest():
-                others = [version for version in self._all if version.declaration.ids != latest.declaration.ids]
+                others = [version for version in self._all if version.declaration.digests != latest.declaration.digests]
                 self._all = (latest, *others[:MAX_EARLIER])
 
-    def declaring(self, verb: str, reads_id: int) -> Prepared | None:
-        """The latest version whose verb is declared with this."""
-        return next((known for known in self._all if known.declaration.ids.get(verb) == reads_id), None)
+    def declaring(self, verb: str, reads: bytes) -> Prepared | None:
+        """The latest version whose verb has the declaration of this digest."""
+        return next((known for known in self._all if known.declaration.digests.get(verb) == reads), None)
 
 
 class Backend:
@@ -94,17 +90,31 @@ class Backend:
     def __init__(self, policy: Policy) -> None:
         """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
         self._fixed = Versions(policy)
+        self._recent = Recent()
 
     @staticmethod
     def _of(versions: Versions) -> Backend:
         backend = Backend.__new__(Backend)
         backend._fixed = versions
+        backend._recent = Recent()
         return backend
 
-    def _versions(self, args: bytes) -> Versions:
+    def _versions(self, args: NamedArgs) -> Versions:
         """The policy for these args."""
-        if args not in (b"", b"{}"):
-            Args(args).reject_any()
+        known = self._recent.find(args.digest)
+        if known is not None:
+            return known
+        if args.encoded is None:
+            raise CallError(
+                StatusCode.FAILED_PRECONDITION,
+                "the args of this call are not known here; send them",
+                reason="ARGS_UNKNOWN",
+            )
+        return self._recent.keep(args.digest, self._made(Args(args.encoded)), len(args.encoded))
+
+    def _made(self, args: Args) -> Versions:
+        """The policy for args that are not known yet."""
+        args.reject_any()
         return self._fixed
 
     def _latest(self, versions: Versions) -> Prepared:
@@ -115,14 +125,13 @@ class Backend:
         return latest
 
     def _policy_for(self, args: bytes) -> Prepared:
-        """The policy for a call with these args."""
-        return self._latest(self._versions(args))
+        """The policy for a request that brings these args."""
+        return self._latest(self._versions(NamedArgs.whole(args)))
 
-    def _policy_reading(self, call: policy_pb2.Call, verb: str) -> tuple[Prepared, Terms]:
-        """The policy for this call: the one for its args, in a version that can read the request."""
-        versions = self._versions(call.args)
+    def _policy_reading(self, versions: Versions, call: policy_pb2.Call, verb: str) -> tuple[Prepared, Terms]:
+        """Of the policy for the args of this call, a version that can read the request."""
         latest = self._latest(versions)
-        declared = latest.declaration.ids.get(verb)
+        declared = latest.declaration.digests.get(verb)
         if declared is None:
             raise CallError(
                 StatusCode.UNIMPLEMENTED,
@@ -133,8 +142,7 @@ class Backend:
         if known is None:
             raise CallError(
                 StatusCode.FAILED_PRECONDITION,
-                f"call.reads is {call.reads}, and this policy now declares reads with the id {declared}; "
-                "repeat the handshake",
+                "call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake",
                 reason="OTHER_READS",
             )
         return known, known.declaration.terms[verb]
@@ -177,41 +185,10 @@ class Configured(Backend):
         """
         self._build = build
         self._name = name
-        self._recent: OrderedDict[bytes, Versions] = OrderedDict()
-        self._repeated: set[bytes] = set()
-        """The args that came more than once."""
-        self._lock = threading.Lock()
+        self._recent = Recent()
 
-    def _versions(self, args: bytes) -> Versions:
-        with self._lock:
-            known = self._recent.get(args)
-            if known is not None:
-                self._recent.move_to_end(args)
-                self._repeated.add(args)
-                return known
-        versions = Versions(self._build(Args(args)))
-        with self._lock:
-            if args in self._recent:
-                # Of two threads that build the same, one policy is kept.
-                return self._recent[args]
-            while self._recent and not self._has_room(len(args)):
-                self._evict()
-            self._recent[args] = versions
-        return versions
-
-    def _has_room(self, size: int) -> bool:
-        return len(self._recent) < MAX_POLICIES and sum(map(len, self._recent)) + size <= MAX_BYTES
-
-    def _evict(self) -> None:
-        """Removes the policy that was least recently used.
-
-        Args that came once, as from a client that is not the gateway, go first: they must not displace those of every
-        call.
-        """
-        once = (args for args in self._recent if args not in self._repeated)
-        oldest = next(once, None)
-        args, _ = self._recent.popitem(last=False) if oldest is None else (oldest, self._recent.pop(oldest))
-        self._repeated.discard(args)
+    def _made(self, args: Args) -> Versions:
+        return Versions(self._build(args))
 
     def _known(self) -> None:
         return None

@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from ._api.v1beta1 import hooks_pb2, info_pb2, policy_pb2
 
 _NUMBERS = re.compile(r"(?<![\w./:-])\d+([.,]\d+)*")
-_ABOUT_POD = (hooks_pb2.BeforeFilterResponse, hooks_pb2.BeforeScoreResponse)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -21,7 +20,7 @@ def by_position(response: Message) -> Mapping[int, Any]:
     if isinstance(response, policy_pb2.ScoreResponse):
         return dict(enumerate(response.scores.values))
     found: dict[int, Any] = {}
-    if isinstance(response, _ABOUT_POD) and response.HasField("pod"):
+    if isinstance(response, hooks_pb2.ChangeResponse) and response.HasField("pod"):
         found[-1] = response.pod
     answers: Any = getattr(response, "rejections", None) or getattr(response, "nodes", ())
     for answer in answers:

@@ -13,7 +13,7 @@ from ._layout import EVERYTHING_OF_PODS, Access, Layout
 from ._limits import REJECTED_CONFIGURATION_BYTES
 from .changes import ChangedPart
 from .errors import DeclarationError
-from .info import Info, Normalization, Scale, Verb, View
+from .info import DECLARED_WITH, Info, Normalization, Scale, Verb, View
 from .reads import quoted
 
 API_VERSION = "extender.policy.v1beta1"
@@ -21,6 +21,9 @@ POLICY_SERVICE = f"{API_VERSION}.PolicyService"
 NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
 INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"
 HOOK_SERVICE = f"{API_VERSION}.HookService"
+
+CHANGE = "Change"
+"""The only method of HookService."""
 
 MAX_MESSAGE_BYTES = 64 << 20
 """The largest message that is accepted, and sent."""
@@ -47,7 +50,10 @@ VERBS = {
     "BeforeFilterNodes": info_pb2.VERB_BEFORE_FILTER_NODES,
     "BeforeScore": info_pb2.VERB_BEFORE_SCORE,
 }
-"""By the names of the services' methods."""
+"""By their names in this package: those of the services' methods, and of hooks those of the numbers."""
+
+HOOKS = ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")
+"""Those of the verbs that are hooks."""
 
 
 class Terms:
@@ -67,7 +73,8 @@ class Terms:
         self.wants_usage = verb.wants_usage
         self.changes = changes
         self.layout = None if reads is None else Layout(reads, with_nodes=self.view > View.NAME)
-        self.reads_id = 0 if self.layout is None else self.layout.id
+        self.reads_digest = b"" if self.layout is None else self.layout.digest
+        """`Call.reads` of the requests to this verb."""
         self.rows_key = None if self.layout is None else self.layout.rows_key
         """What a table of these nodes contains, as bytes; `None`: everything."""
         self.pods = EVERYTHING_OF_PODS if self.layout is None else self.layout.pod
@@ -78,7 +85,7 @@ class Terms:
     def may_come_with(self, filter_terms: Terms) -> bool:
         """Whether these scores may be given with the verdicts, before the other policies have filtered."""
         alone = self.is_per_node and not self.has_side_effects
-        return alone and self.reads_id == filter_terms.reads_id
+        return alone and self.reads_digest == filter_terms.reads_digest
 
 
 class RowParts:
@@ -107,15 +114,15 @@ class Declaration:
             raise DeclarationError(mistakes)
         served = sorted(info.served.items(), key=lambda item: VERBS[item[0]])
         self.terms = {name: Terms(hook.verb, hook.changed) for name, hook in served}
-        """By the names of the services' methods, in the order of the verbs' numbers."""
+        """By the names of `VERBS`, in the order of their numbers."""
         self.response = _response(info, self.terms)
         self.shown = {entry.path: entry for entry in reversed(info.shown)}
         """By the paths; the first of two equal ones."""
         self.name = info.name
         self.version = info.version
         self.revision = self.response.revision
-        self.ids = {name: terms.reads_id for name, terms in self.terms.items()}
-        """Two declarations with the same ids can answer each other's requests."""
+        self.digests = {name: terms.reads_digest for name, terms in self.terms.items()}
+        """Two declarations with the same digests can answer each other's requests."""
 
 
 def _mistakes(info: Info) -> Iterator[str]:
@@ -125,6 +132,10 @@ def _mistakes(info: Info) -> Iterator[str]:
             "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook with "
             "Info.before_filter, Info.before_filter_nodes or Info.before_score"
         )
+    for name, hook in info.served.items():
+        # The contract has one field for both.
+        if hook.verb.is_pure and hook.verb.has_side_effects:
+            yield f"{DECLARED_WITH[name]} has a verb with pure() and side_effects(); expected at most one of them"
     if info.scale.bounds is not None and not all(_is_score(bound) for bound in info.scale.bounds):
         least, largest = info.scale.bounds
         yield f"the scale is {least} to {largest}; expected integers from {-(2**31)} to {2**31 - 1}"
@@ -144,7 +155,7 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     services = [NODE_TABLE_SERVICE] if keeps_table else []
     if info.shown:
         services.append(INTROSPECTION_SERVICE)
-    if any(name.startswith("Before") for name in terms):
+    if not terms.keys().isdisjoint(HOOKS):
         services.append(HOOK_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,
@@ -163,6 +174,12 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     )
 
 
+def _effects(terms: Terms) -> info_pb2.Effects:
+    if terms.has_side_effects:
+        return info_pb2.EFFECTS_CHANGES_OUTSIDE
+    return info_pb2.EFFECTS_PURE if terms.is_pure else info_pb2.EFFECTS_READS_OUTSIDE
+
+
 def _verb_info(name: str, terms: Terms, scale: Scale) -> info_pb2.VerbInfo:
     reads = None if terms.layout is None else terms.layout.message
     if name == "Bind":
@@ -172,8 +189,7 @@ def _verb_info(name: str, terms: Terms, scale: Scale) -> info_pb2.VerbInfo:
         # This hook has no nodes.
         node_view=info_pb2.NODE_VIEW_UNSPECIFIED if name == "BeforeFilter" else _VIEWS[terms.view],
         scope=info_pb2.SCOPE_NODE if terms.is_per_node else info_pb2.SCOPE_WHOLE_SET,
-        side_effects=terms.has_side_effects,
-        pure=terms.is_pure,
+        effects=_effects(terms),
         usage=terms.wants_usage,
         reads=reads,
         changes=[info_pb2.ChangedPart.Name(part) for part in sorted(terms.changes)],

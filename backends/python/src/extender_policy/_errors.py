@@ -87,7 +87,7 @@ def call_error(method: str, raised: BaseException) -> CallError:
         return CallError(StatusCode.INVALID_ARGUMENT, str(raised), reason="INVALID_ARGS")
     if isinstance(raised, DeclarationError):
         return failed(str(raised))
-    verb, kind = method[0].lower() + method[1:], type(raised).__name__
+    verb, kind = in_sentence(method), type(raised).__name__
     if isinstance(raised, UndeclaredRead):
         error = failed(f"{verb} failed: {raised}")
     else:
@@ -127,6 +127,11 @@ class FailureLog:
             LOG.error("%s; the call fails with INTERNAL", error.detail, exc_info=cause)
         elif is_logged:
             LOG.error("%s; %d failures of this kind so far", error.detail, count + 1)
+
+
+def in_sentence(verb: str) -> str:
+    """The name of a verb or a hook as people write it, such as `beforeFilter`."""
+    return verb[0].lower() + verb[1:]
 
 
 def cut(text: str, most: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple, NoReturn
 
 from ._api.v1beta1 import info_pb2
@@ -150,7 +151,7 @@ class Layout:
         self.rows_key = self.rows.SerializeToString(deterministic=True)
         self.message = self._message(reads, with_nodes)
         """As in the handshake."""
-        self.id = self.message.id
+        self.digest = sha256(self.message.SerializeToString(deterministic=True)).digest()
         """`Call.reads` of the requests that this declaration asks for."""
 
     def _message(self, reads: Reads, with_nodes: bool) -> info_pb2.Reads:
@@ -161,12 +162,10 @@ class Layout:
             topology_counts=[_topology_message(sent) for sent in self.pod.topologies.values()],
         )
         # A view of names has them; what else is read with it is sent, for the gateway to reject.
-        message = info_pb2.Reads(
+        return info_pb2.Reads(
             pod=pod if pod.ByteSize() else None,
             node=self.rows if (with_nodes or reads._reads_nodes()) and self.rows.ByteSize() else None,
         )
-        message.id = _hash(message.SerializeToString(deterministic=True))
-        return message
 
 
 def undeclared(what: str, right: str) -> NoReturn:
@@ -185,14 +184,3 @@ def _topology_message(sent: SentCount) -> info_pb2.TopologyCountReads:
     return info_pb2.TopologyCountReads(
         by=sent.by.number, label=sent.by.key, topology_key=sent.topology or "", requests=sent.requests
     )
-
-
-def _hash(message: bytes) -> int:
-    """FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration agree.
-
-    Never 0, which stands for no declaration.
-    """
-    value = 0x811C9DC5
-    for byte in message:
-        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return max(value, 1)

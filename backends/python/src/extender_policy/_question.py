@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import StatusCode
 
 from ._api.sdk import wire_pb2
-from ._api.v1beta1 import pod_pb2, policy_pb2
+from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access
@@ -51,21 +51,24 @@ class Question:
     """A request about nodes, or about the pod alone, that can be answered."""
 
     def __init__(
-        self, request: wire_pb2.Question | wire_pb2.Preemption | wire_pb2.PodQuestion, terms: Terms, tables: Tables
+        self, request: wire_pb2.Question | wire_pb2.Preemption | wire_pb2.Change, terms: Terms, tables: Tables
     ) -> None:
         """Raises `CallError` for an invalid request, and `Missed` for nodes that cannot be read here."""
         check_purpose(request.call.purpose, terms.has_side_effects)
         # The pod is what is evaluated where there are no nodes.
         self.count = 1
         held = None
-        if not isinstance(request, wire_pb2.PodQuestion):
+        if isinstance(request, wire_pb2.Change) and request.hook == info_pb2.VERB_BEFORE_FILTER:
+            if request.HasField("nodes"):
+                raise invalid("nodes is set; VERB_BEFORE_FILTER is about the pod alone")
+        else:
             required(request, "nodes")
             self.count = request.nodes.count
             # Whether the request is valid does not depend on which tables exist here.
             held = _Held(request.nodes, terms, tables)
         if not request.pod:
             raise missing("pod")
-        self.pod = placed_pod(b"".join(request.pod), terms, request.call.snapshot)
+        self.pod = placed_pod(b"".join(request.pod), terms, request.call)
         self.nodes = Nodes(() if held is None else held.rows(), terms.nodes)
 
 
@@ -144,7 +147,7 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
     return rows
 
 
-def placed_pod(encoded: bytes, terms: Terms, snapshot: int) -> Pod:
+def placed_pod(encoded: bytes, terms: Terms, call: policy_pb2.Call) -> Pod:
     """The pod to be placed, as a policy may read it."""
     message = decoded_pod(encoded)
     if terms.layout is not None:
@@ -152,7 +155,7 @@ def placed_pod(encoded: bytes, terms: Terms, snapshot: int) -> Pod:
     if not message.HasField("facts"):
         raise missing("pod.facts")
     check_pod("pod", message, terms)
-    return Pod(message, terms.pods, snapshot)
+    return Pod(message, terms.pods, call)
 
 
 def decoded_pod(encoded: bytes) -> pod_pb2.Pod:

@@ -14,6 +14,7 @@ from grpc import StatusCode
 from . import _answer, _introspect, _verbs
 from ._backend import Backend
 from ._declaration import (
+    CHANGE,
     HOOK_SERVICE,
     INTROSPECTION_SERVICE,
     MAX_MESSAGE_BYTES,
@@ -45,9 +46,6 @@ HEALTH_OF = ("", POLICY_SERVICE)
 
 METHODS = ("GetInfo", "Filter", "Score", "Preempt", "Bind")
 """Those of PolicyService."""
-
-HOOKS = ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")
-"""Those of HookService."""
 
 BEGINNING_SECONDS = 10.0
 """How long a connection has to begin, and the message of a call to arrive."""
@@ -132,7 +130,7 @@ def add_services(
     info = {"ServerReflectionInfo": stream(reflect, ReflectionRequest.FromString, ReflectionResponse.SerializeToString)}
     services = {
         POLICY_SERVICE: {name: unary(method(name)) for name in METHODS},
-        HOOK_SERVICE: {name: unary(method(name)) for name in HOOKS},
+        HOOK_SERVICE: {CHANGE: unary(method(CHANGE))},
         NODE_TABLE_SERVICE: {"SyncNodes": stream(sync_nodes)},
         INTROSPECTION_SERVICE: {INTROSPECT: unary(method(INTROSPECT))},
         REFLECTION_V1: info,

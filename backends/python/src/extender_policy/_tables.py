@@ -16,10 +16,10 @@ from ._api.sdk import wire_pb2
 from ._api.v1beta1 import info_pb2
 from ._declaration import RowParts
 from ._errors import exhausted, invalid
-from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS
+from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES
 from ._row import Row, RowContent, RowError, decoded
 from .info import View
-from .reads import size
+from .reads import quoted, size
 
 MAX_TABLES = 64
 """More tables than this are rejected: enough for 16 gateways with four views each."""
@@ -101,14 +101,14 @@ class Tables:
     """The tables of one server."""
 
     def __init__(self, max_tables: int = MAX_TABLES, max_bytes: int = MAX_BYTES) -> None:
-        self._by_name: dict[int, Table] = {}
+        self._by_name: dict[str, Table] = {}
         self._lock = threading.Lock()
         self._max_tables = max_tables
         self._max_bytes = max_bytes
         self._bytes = 0
         self._is_stopped = False
 
-    def find(self, name: int) -> Table | None:
+    def find(self, name: str) -> Table | None:
         """The table of this name, if its stream is open."""
         return self._by_name.get(name)
 
@@ -116,17 +116,17 @@ class Tables:
         """From now on tables stay when their streams end, for the calls that still arrive."""
         self._is_stopped = True
 
-    def open(self, name: int, holds: Holds) -> Table:
+    def open(self, name: str, holds: Holds) -> Table:
         """A new table without rows, for a stream."""
         with self._lock:
             if name in self._by_name:
-                raise invalid(f"table {name} already has a stream; table numbers must be random")
+                raise invalid(f"table {quoted(name)} already has a stream; names of tables must be random")
             if len(self._by_name) >= self._max_tables:
                 raise exhausted(f"this backend already holds {self._max_tables} tables, the maximum", "OVERLOADED")
             table = self._by_name[name] = Table(holds)
             return table
 
-    def close(self, name: int) -> None:
+    def close(self, name: str) -> None:
         """The stream of this table has ended."""
         with self._lock:
             if not self._is_stopped:
@@ -178,7 +178,7 @@ class Filling:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._table: Table | None = None
-        self._name = 0
+        self._name = ""
         self.version = 0
         """The version of the table."""
         self._is_complete = False
@@ -220,10 +220,12 @@ class Filling:
             message = wire_pb2.SyncNodes.FromString(encoded)
         except DecodeError as error:
             raise invalid(f"the message cannot be decoded: {error}") from error
-        if message.table == 0:
-            raise invalid("table is missing; it is a random number, the same in all messages of a stream")
+        if not message.table:
+            raise invalid("table is missing; it is a random text, the same in all messages of a stream")
         if self._table is not None and message.table != self._name:
-            raise invalid(f"table is {message.table} and was {self._name}; it is the same in all messages of a stream")
+            raise invalid(f"table is no longer {quoted(self._name)}; it is the same in all messages of a stream")
+        if not (len(message.table) <= TABLE_BYTES and message.table.isascii() and message.table.isprintable()):
+            raise invalid(f"table is no text of at most {TABLE_BYTES} bytes of printable ASCII")
         if message.version <= self.version:
             raise invalid(f"version is {message.version} and was {self.version}; it grows with each message")
         if message.complete and self._is_complete:

@@ -17,7 +17,7 @@ from grpc import StatusCode
 
 from . import trace
 from ._backend import Backend
-from ._declaration import HOOK_SERVICE, POLICY_SERVICE
+from ._declaration import CHANGE, HOOK_SERVICE, POLICY_SERVICE
 from .errors import ServeError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Tracer:
         parent = get_current_span(caller).get_span_context()
         if not (parent.is_valid and parent.trace_flags.sampled):
             return None
-        service = HOOK_SERVICE if method.startswith("Before") else POLICY_SERVICE
+        service = HOOK_SERVICE if method == CHANGE else POLICY_SERVICE
         name = f"{service}/{method}"
         attributes = {"rpc.system.name": "grpc", "rpc.method": name}
         return Followed(self._tracer.start_span(name, caller, kind=SpanKind.SERVER, attributes=attributes))

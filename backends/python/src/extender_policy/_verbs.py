@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from . import _hooks, trace
-from ._answer import Asked, _decoded, _prepared, filtered, preempted, scored
+from ._answer import Asked, _decoded, _prepared, _versions, filtered, preempted, scored
 from ._api.sdk import wire_pb2
 from ._api.v1beta1 import hooks_pb2, policy_pb2
-from ._backend import Backend
+from ._backend import Backend, Versions
+from ._declaration import CHANGE, HOOKS, VERBS
+from ._errors import call_error, in_sentence, invalid, missing
 from ._question import Missed, Question
 from ._tables import Tables
 
 
 class _Verb(NamedTuple):
-    request: type[wire_pb2.Question | wire_pb2.PodQuestion | wire_pb2.Preemption]
+    request: type[wire_pb2.Question | wire_pb2.Change | wire_pb2.Preemption]
     response: Callable[..., Message]
     decided: Callable[[Asked], Awaitable[dict[str, Any]]]
     """The fields of a response besides its result."""
@@ -27,26 +29,52 @@ _VERBS = {
     "Filter": _Verb(wire_pb2.Question, policy_pb2.FilterResponse, filtered),
     "Score": _Verb(wire_pb2.Question, policy_pb2.ScoreResponse, scored),
     "Preempt": _Verb(wire_pb2.Preemption, policy_pb2.PreemptResponse, preempted),
-    "BeforeFilter": _Verb(wire_pb2.PodQuestion, hooks_pb2.BeforeFilterResponse, _hooks.before_filter),
-    "BeforeFilterNodes": _Verb(wire_pb2.Question, hooks_pb2.BeforeFilterNodesResponse, _hooks.before_filter_nodes),
-    "BeforeScore": _Verb(wire_pb2.Question, hooks_pb2.BeforeScoreResponse, _hooks.before_score),
+    "BeforeFilter": _Verb(wire_pb2.Change, hooks_pb2.ChangeResponse, _hooks.before_filter),
+    "BeforeFilterNodes": _Verb(wire_pb2.Change, hooks_pb2.ChangeResponse, _hooks.before_filter_nodes),
+    "BeforeScore": _Verb(wire_pb2.Change, hooks_pb2.ChangeResponse, _hooks.before_score),
 }
-"""By the names of their methods; all but `Bind`, which is not a question."""
+"""All but `Bind`, which is not a question."""
+
+_HOOKS: dict[int, str] = {VERBS[name]: name for name in HOOKS}
+"""The names of hooks by their numbers."""
 
 
 async def answer(method: str, backend: Backend, tables: Tables, encoded: bytes, names: Sequence[str] = ()) -> Any:
     """The answer to an encoded request. `names`: those of the nodes, if they need not be sent."""
-    verb = _VERBS[method]
-    request = _decoded(verb.request, encoded)
-    prepared, terms = _prepared(backend, request, method)
-    result = policy_pb2.Result(revision=prepared.declaration.revision)
+    request: Any = _decoded(wire_pb2.Change if method == CHANGE else _VERBS[method].request, encoded)
+    # Args that are not known come before all other mistakes: the gateway sends the call again.
+    versions = _versions(backend, request)
+    name = _hook(request.hook) if method == CHANGE else method
+    try:
+        return await _answered(name, backend, versions, tables, request, names)
+    except (Exception, SystemExit) as raised:
+        # The method of the service does not say which hook has failed.
+        error = call_error(name, raised)
+        raise error from error.__cause__
+
+
+def _hook(number: int) -> str:
+    """The hook that a request names."""
+    if not number:
+        raise missing("hook")
+    name = _HOOKS.get(number)
+    if name is None:
+        raise invalid(f"hook is {number}; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE")
+    trace.note("extender.hook", in_sentence(name))
+    return name
+
+
+async def _answered(
+    name: str, backend: Backend, versions: Versions, tables: Tables, request: Any, names: Sequence[str]
+) -> Message:
+    verb = _VERBS[name]
+    prepared, terms = _prepared(backend, versions, request.call, name)
     try:
         question = Question(request, terms, tables)
     except Missed as missed:
         trace.note("extender.miss", policy_pb2.Miss.Name(missed.miss))
-        result.miss = missed.miss
-        return verb.response(result=result)
+        return verb.response(result=policy_pb2.Result(miss=missed.miss))
     decided = await verb.decided(Asked(prepared, terms, request, question, names))
     trace.note("extender.nodes.evaluated", question.count)
-    result.evaluated = question.count
+    result = policy_pb2.Result(evaluated=question.count, revision=prepared.declaration.revision)
     return verb.response(result=result, **decided)

@@ -44,6 +44,15 @@ class Sized(NamedTuple):
         return f"of at least {self.least}" if self.most is None else f"of {self.least} to {self.most}"
 
 
+def check_size(encoded: bytes) -> None:
+    """Raises `ArgsError` for more than 1 MiB."""
+    if len(encoded) > ARGS_BYTES:
+        raise ArgsError(
+            f"args has {len(encoded)} bytes; at most {ARGS_BYTES} are allowed, "
+            "put longer lists into a file of the policy"
+        )
+
+
 class Args:
     """What the operator wrote under `args:` for this backend, as one JSON object."""
 
@@ -52,11 +61,7 @@ class Args:
 
         Raises `ArgsError` for JSON of another kind, and for more than 1 MiB.
         """
-        if len(encoded) > ARGS_BYTES:
-            raise ArgsError(
-                f"args has {len(encoded)} bytes; at most {ARGS_BYTES} are allowed, "
-                "put longer lists into a file of the policy"
-            )
+        check_size(encoded)
         try:
             value = json.loads(
                 encoded.strip() or b"{}", object_pairs_hook=_without_repetition, parse_constant=_no_constant

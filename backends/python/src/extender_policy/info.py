@@ -24,7 +24,7 @@ DECLARED_WITH = {
     "BeforeFilterNodes": "Info.before_filter_nodes",
     "BeforeScore": "Info.before_score",
 }
-"""What declares verbs and hooks, by the names of the services' methods."""
+"""What declares verbs and hooks, by their names in this package."""
 
 
 class View(IntEnum):
@@ -231,7 +231,7 @@ class Info:
     declared_revision: str | None = field(default=None, kw_only=True)
     rejection: str = field(default="", kw_only=True)
     served: Mapping[str, Hook] = field(default_factory=dict, kw_only=True, hash=False)
-    """Verbs and hooks, by the names of the services' methods; a verb changes nothing."""
+    """Verbs and hooks, by their names in this package; a verb changes nothing."""
     scale: Scale = field(default=Scale(), kw_only=True)
     annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
     wants_raw_pod: bool = field(default=False, kw_only=True)

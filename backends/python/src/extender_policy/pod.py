@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
-from ._api.v1beta1 import pod_pb2
+from ._api.v1beta1 import pod_pb2, policy_pb2
 from ._kubernetes import model
 from ._labelled import Content, Labelled, entries
 from ._layout import Access, SentCount
@@ -100,20 +100,25 @@ class Pod(Labelled[PodKey, PodPrefix]):
     In a verb with `Verb.reads`, everything that is not declared raises `UndeclaredRead`.
     """
 
-    __slots__ = ("_content", "snapshot")
+    __slots__ = ("_content", "cluster", "snapshot")
 
     _content: _PodContent
 
-    def __init__(self, message: pod_pb2.Pod, access: Access, snapshot: int = 0) -> None:
+    def __init__(self, message: pod_pb2.Pod, access: Access, call: policy_pb2.Call | None = None) -> None:
         self._content = _PodContent(message)
         self._access = access
-        self.snapshot = snapshot
-        """A number for the state of the nodes that this call is about, with their usage and counts of pods.
+        self.snapshot = None if call is None else call.snapshot or None
+        """A name for the state of the nodes that this call is about, with their usage and counts of pods.
 
         Equal for two calls of one gateway about the same state, such as the filter and the score of a pod: to correlate
-        calls, as in a log. Numbers have no order, and an answer must not depend on them. 0 if there is none:
-        kube-scheduler's call brought the nodes, or the verb is told only their names, or it is another one than filter
-        and score.
+        calls, as in a log. An answer must not depend on it. `None` if there is none: kube-scheduler's call brought the
+        nodes, or a hook has changed them, or the verb is told only their names, or it is another one than filter, score
+        and hooks about nodes.
+        """
+        self.cluster = None if call is None else call.cluster or None
+        """The cluster whose kube-scheduler calls, as the operator named it.
+
+        `None` if it has no name, and for pods that would be evicted.
         """
 
     @property

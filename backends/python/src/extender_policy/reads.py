@@ -278,16 +278,6 @@ class Reads:
         """The same with the sums of the pods' requests, for `PodCount.requested`."""
         return self._added_up(by, topology_key, requests=True)
 
-    @property
-    def id(self) -> int:
-        """A hash of the canonical declaration for a verb that sees more than the names of nodes.
-
-        Different declarations have different ids, and the same declaration has the same id in every process. Never 0.
-        """
-        from ._layout import Layout
-
-        return Layout(self, with_nodes=True).id
-
     def _counted(self, by: PodsBy, *, requests: bool) -> PodsKey:
         key = PodsKey(by)
         self._attribute(by)

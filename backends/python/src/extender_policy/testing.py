@@ -29,9 +29,10 @@ from . import _answer, _introspect, _sent, _verbs
 from ._api.v1beta1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions, backend_of
 from ._contract import by_position, check_pure, check_reasons, check_scores
-from ._declaration import VERBS, Terms
-from ._errors import call_error
+from ._declaration import CHANGE, HOOKS, VERBS, Terms
+from ._errors import call_error, in_sentence
 from ._messages import node_affinity_message, nonzero_message, resources_message
+from ._named import NamedArgs
 from ._tables import Tables
 from .changes import NodeChange, PodChange
 from .policy import Policy
@@ -41,6 +42,13 @@ from .verdict import Bind
 T = TypeVar("T")
 M = TypeVar("M", node_pb2.NodeRow, pod_pb2.Pod)
 B = TypeVar("B", bound="_Built[Any]")
+
+_REQUESTS: Mapping[str, type[Message]] = {
+    "Filter": policy_pb2.FilterRequest,
+    "Score": policy_pb2.ScoreRequest,
+    "Preempt": policy_pb2.PreemptRequest,
+}
+"""By verbs that are questions about nodes."""
 
 
 class NoAnswer(Exception):
@@ -152,7 +160,7 @@ class TestPod(_Built[pod_pb2.Pod]):
     def __init__(self, namespace: str) -> None:
         """A pod without labels, and without a name."""
         super().__init__(pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace)))
-        self._snapshot = 0
+        self._call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
 
     def identity(self, name: str, uid: str, claims: Sequence[str] = ()) -> TestPod:
         """With a name, a UID, and claims whose names are derived from its name."""
@@ -202,10 +210,18 @@ class TestPod(_Built[pod_pb2.Pod]):
         """With this spec.schedulerName."""
         return self._facts(scheduler_name=name)
 
-    def snapshot(self, number: int) -> TestPod:
-        """In calls about the state with this number."""
+    def snapshot(self, name: str) -> TestPod:
+        """In calls about the state with this name."""
+        return self._in_call(policy_pb2.Call(snapshot=name))
+
+    def cluster(self, name: str) -> TestPod:
+        """In calls for the kube-scheduler of the cluster with this name."""
+        return self._in_call(policy_pb2.Call(cluster=name))
+
+    def _in_call(self, fields: policy_pb2.Call) -> TestPod:
         changed = self._copy()
-        changed._snapshot = number
+        changed._call = copy.deepcopy(self._call)
+        changed._call.MergeFrom(fields)
         return changed
 
 
@@ -249,7 +265,7 @@ def with_args(backend: Backend, args: str) -> Backend:
 
     Raises `NoAnswer` with the text that the gateway would log, when the policy does not accept the args.
     """
-    return Backend._of(_said("GetInfo", lambda: backend._versions(args.encode())))
+    return Backend._of(_said("GetInfo", lambda: backend._versions(NamedArgs.whole(args.encode()))))
 
 
 def everything(policy: Policy) -> Backend:
@@ -273,21 +289,23 @@ class Rejected(NamedTuple):
 
     reason: str
     rule: str
-    preemption_may_help: bool
+    unresolvable: bool
+    """Whether no eviction of pods from the node would help."""
 
 
 def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, Rejected]]:
     """The rejected nodes in the order given, each with all that is said of it."""
-    response = _asked(backend, policy_pb2.FilterRequest, pod, nodes)
+    response = _asked(backend, "Filter", pod, nodes)
+    unresolvable = policy_pb2.REJECTION_KIND_UNRESOLVABLE
     return [
-        (nodes[position].name, Rejected(rejection.reason, rejection.rule, rejection.preemption_may_help))
+        (nodes[position].name, Rejected(rejection.reason, rejection.rule, rejection.kind == unresolvable))
         for position, rejection in sorted(by_position(response).items())
     ]
 
 
 def score(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[int]:
     """The raw scores, one a node, in the order given."""
-    return list(_asked(backend, policy_pb2.ScoreRequest, pod, nodes).scores.values)
+    return list(_asked(backend, "Score", pod, nodes).scores.values)
 
 
 def preempt(
@@ -297,7 +315,7 @@ def preempt(
     terms = _prepared(backend_of(backend)).declaration.terms.get("Preempt")
     given = [candidate._sent(terms) for candidate in candidates] if terms is not None else []
     nodes = [candidate._node for candidate in candidates]
-    response = _asked(backend, policy_pb2.PreemptRequest, pod, nodes, candidates=given)
+    response = _asked(backend, "Preempt", pod, nodes, candidates=given)
     kept = []
     for answer in response.kept:
         candidate = candidates[answer.position]
@@ -330,25 +348,25 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
 
 def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:
     """What changes about the pod; `None` if nothing does."""
-    return _changed_pod(_asked(backend, hooks_pb2.BeforeFilterRequest, pod, []))
+    return _changed_pod(_asked(backend, "BeforeFilter", pod, []))
 
 
 def before_filter_nodes(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> list[tuple[str, NodeChange]]:
     """The nodes that change in the order given, each with its change."""
-    return _changed(_asked(backend, hooks_pb2.BeforeFilterNodesRequest, pod, nodes), nodes)
+    return _changed(_asked(backend, "BeforeFilterNodes", pod, nodes), nodes)
 
 
 def before_score(
     backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
 ) -> tuple[PodChange | None, list[tuple[str, NodeChange]]]:
     """What changes about the pod, and the nodes that change in the order given, each with its change."""
-    response = _asked(backend, hooks_pb2.BeforeScoreRequest, pod, nodes)
+    response = _asked(backend, "BeforeScore", pod, nodes)
     return _changed_pod(response), _changed(response, nodes)
 
 
-def _changed_pod(response: hooks_pb2.BeforeFilterResponse | hooks_pb2.BeforeScoreResponse) -> PodChange | None:
+def _changed_pod(response: hooks_pb2.ChangeResponse) -> PodChange | None:
     return PodChange._of(response.pod) if response.HasField("pod") else None
 
 
@@ -378,24 +396,20 @@ def _question(
 ) -> tuple[policy_pb2.Call, pod_pb2.Pod, node_pb2.Nodes]:
     """The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb."""
     terms = _prepared(backend).declaration.terms.get(verb)
-    call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
-    call.snapshot = pod._snapshot
+    call = copy.deepcopy(pod._call)
     cluster = [node._in_cluster() for node in nodes]
     if terms is None:
         # A verb that is not declared is not answered, whatever it is sent.
         return call, pod._message, node_pb2.Nodes()
-    call.reads = terms.reads_id
+    call.reads = terms.reads_digest
     rows = node_pb2.NodeRows(rows=[_sent.sent_row(node, terms) for node in cluster])
     return call, _sent.placed_pod(pod._message, terms, cluster), node_pb2.Nodes(count=len(nodes), rows=rows)
 
 
-def _asked(
-    backend: Backend | Policy, request: type[Message], pod: TestPod, nodes: Sequence[TestNode], **more: Any
-) -> Any:
+def _asked(backend: Backend | Policy, verb: str, pod: TestPod, nodes: Sequence[TestNode], **more: Any) -> Any:
     """The response to a verb or a hook with this request, if the contract allows it."""
     source = backend_of(backend)
-    verb = request.__name__.removesuffix("Request")
-    response = _answered(source, request, pod, nodes, more)
+    response = _answered(source, verb, pod, nodes, more)
     declaration = _prepared(source).declaration
     names = [node.name for node in nodes]
     if verb == "Score":
@@ -404,25 +418,26 @@ def _asked(
     elif verb == "Filter":
         check_reasons(by_position(response), names)
     if declaration.terms[verb].is_pure and not more:
-        again = _answered(source, request, pod, nodes[::-1], more)
+        again = _answered(source, verb, pod, nodes[::-1], more)
         last = len(nodes) - 1
         moved = {at if at < 0 else last - at: answer for at, answer in by_position(again).items()}
         # What the time decides may have changed meanwhile.
         if again.result.revision == response.result.revision:
-            check_pure(verb[0].lower() + verb[1:], by_position(response), moved, names)
+            check_pure(in_sentence(verb), by_position(response), moved, names)
     return response
 
 
-def _answered(
-    source: Backend, request: type[Message], pod: TestPod, nodes: Sequence[TestNode], more: Mapping[str, Any]
-) -> Any:
-    verb = request.__name__.removesuffix("Request")
+def _answered(source: Backend, verb: str, pod: TestPod, nodes: Sequence[TestNode], more: Mapping[str, Any]) -> Any:
     call, sent, message = _question(source, verb, pod, nodes)
     fields = {"call": call, "pod": sent, **more}
-    if "nodes" in request.DESCRIPTOR.fields_by_name:
+    if verb != "BeforeFilter":
         fields["nodes"] = message
+    if verb in HOOKS:
+        method, encoded = CHANGE, hooks_pb2.ChangeRequest(hook=VERBS[verb], **fields).SerializeToString()
+    else:
+        method, encoded = verb, _REQUESTS[verb](**fields).SerializeToString()
     names = [node.name for node in nodes]
-    return _run(verb, _verbs.answer(verb, source, Tables(), request(**fields).SerializeToString(), names))
+    return _run(verb, _verbs.answer(method, source, Tables(), encoded, names))
 
 
 def _prepared(backend: Backend) -> Prepared:

@@ -20,8 +20,8 @@ class Verdict:
     """Why the node is rejected, for people; `None` if it is accepted."""
     rule: str
     """The policy's rule that rejects; empty if it has no name."""
-    preemption_may_help: bool
-    """Whether evicting pods from the node could change the verdict."""
+    unresolvable: bool
+    """Whether no eviction of pods from the node would change the verdict."""
 
     @staticmethod
     def accept() -> Verdict:
@@ -29,8 +29,8 @@ class Verdict:
         return ACCEPT
 
     @staticmethod
-    def reject(reason: str, *, rule: str = "", preemption_may_help: bool = False) -> Verdict:
-        """No.
+    def reject(reason: str, *, rule: str = "", unresolvable: bool = False) -> Verdict:
+        """No; without some of the pods on the node the verdict could be another one, unless it is `unresolvable`.
 
         The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a free
         amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
@@ -38,10 +38,11 @@ class Verdict:
         `rule` names the rule of the policy that rejects, as its author or operator calls it: `explain` and the
         gateway's decision log show it, the pod's condition does not. At most 63 bytes are sent.
 
-        `preemption_may_help` declares that evicting pods from this node could change the verdict. It only counts if
-        the operator allows it.
+        `unresolvable` declares that no eviction of pods from this node would change the verdict, so that
+        kube-scheduler tries none: for whatever does not depend on the pods on the node, such as its labels. Without
+        it kube-scheduler may evict pods there, if the operator allows that.
         """
-        return _rejected(reason, rule, preemption_may_help)
+        return _rejected(reason, rule, unresolvable)
 
     @property
     def accepts(self) -> bool:
@@ -52,16 +53,16 @@ class Verdict:
         if self.reason is None:
             return "Verdict.accept()"
         rule = f", rule={self.rule!r}" if self.rule else ""
-        preemption = ", preemption_may_help=True" if self.preemption_may_help else ""
-        return f"Verdict.reject({self.reason!r}{rule}{preemption})"
+        kind = ", unresolvable=True" if self.unresolvable else ""
+        return f"Verdict.reject({self.reason!r}{rule}{kind})"
 
 
 # Reasons are constant texts, so nearly every rejection is one that was made before.
 @lru_cache(maxsize=1024)
-def _rejected(reason: str, rule: str, preemption_may_help: bool) -> Verdict:
+def _rejected(reason: str, rule: str, unresolvable: bool) -> Verdict:
     if not isinstance(reason, str) or not isinstance(rule, str):
         raise TypeError(f"Verdict.reject({reason!r}, rule={rule!r}): expected two texts")
-    return Verdict(reason, rule, bool(preemption_may_help))
+    return Verdict(reason, rule, bool(unresolvable))
 
 
 ACCEPT = Verdict(None, "", False)

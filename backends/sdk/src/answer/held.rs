@@ -91,7 +91,7 @@ fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: &Terms) -> Result<Ve
 fn find(form: &NodeRef, terms: &Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
     let reads = terms.reads().map(|reads| &reads.rows);
     // Its values could stand for other keys.
-    let Some(table) = tables.find(form.table).filter(|table| table.reads() == reads) else {
+    let Some(table) = tables.find(&form.table).filter(|table| table.reads() == reads) else {
         return Ok(Err(api::Miss::TableUnknown));
     };
     if !table.view().covers(terms.view()) {

@@ -4,7 +4,7 @@ use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
 use extender_policy_api::v1beta1 as api;
 
 use super::guarded;
-use crate::{Backend, Introspect, IntrospectError, error::CallError};
+use crate::{Backend, Introspect, IntrospectError, backend::NamedArgs, error::CallError};
 
 /// What a path shows.
 pub(crate) fn introspect(
@@ -13,7 +13,7 @@ pub(crate) fn introspect(
 ) -> Result<api::IntrospectResponse, CallError> {
     let path = || request.path[..request.path.floor_char_boundary(PATH_TEXT_BYTES)].to_owned();
     let shown = guarded("Introspect", || {
-        let prepared = backend.policy_for(&request.args)?;
+        let prepared = backend.policy_for(NamedArgs::whole(&request.args)?)?;
         let shown = prepared.declaration.shown(&request.path).ok_or_else(|| CallError::NoPath(path()))?;
         let ask = Introspect::new(shown, request)
             .map_err(|name| CallError::NoParameter { path: path(), name: name.to_owned() })?;

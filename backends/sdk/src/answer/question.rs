@@ -55,7 +55,7 @@ impl<'a> Asked<'a> {
             .map_or(Ok(()), |reads| pod::check_counts(pod, &reads.pod))
             .map_err(CallError::TopologyCounts)?;
         let pod = checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))?;
-        Ok(pod.at(self.call()?.snapshot))
+        Ok(pod.of(self.call.as_ref()))
     }
 }
 

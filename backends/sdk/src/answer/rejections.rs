@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use extender_policy_api::{limits::RULE_BYTES, v1beta1 as api};
 use foldhash::fast::RandomState;
 
-use crate::{Preemption, Reason, Refusal, Verdict};
+use crate::{Reason, Refusal, RejectionKind, Verdict};
 
 /// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
 const MAX_REASON_BYTES: usize = 900;
@@ -16,8 +16,8 @@ pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
     let mut known: HashMap<_, usize, RandomState> = HashMap::default();
     for (position, verdict) in (0..).zip(verdicts) {
         let Verdict::Reject(refusal) = verdict else { continue };
-        let Refusal { reason, preemption, rule } = refusal;
-        let key = (reason.as_str(), preemption, rule.as_ref().map(Reason::as_str));
+        let Refusal { reason, kind, rule } = refusal;
+        let key = (reason.as_str(), kind, rule.as_ref().map(Reason::as_str));
         let group = *known.entry(key).or_insert_with(|| {
             groups.push(group(refusal));
             groups.len() - 1
@@ -29,10 +29,14 @@ pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
 }
 
 fn group(refusal: &Refusal) -> api::Rejection {
-    let Refusal { reason, preemption, rule } = refusal;
+    let Refusal { reason, kind, rule } = refusal;
     api::Rejection {
         reason: cut(reason, MAX_REASON_BYTES),
-        preemption_may_help: *preemption == Preemption::MayHelp,
+        kind: match kind {
+            RejectionKind::Unschedulable => api::RejectionKind::Unschedulable,
+            RejectionKind::Unresolvable => api::RejectionKind::Unresolvable,
+        }
+        .into(),
         positions: Vec::new(),
         rule: rule.as_ref().map(|rule| cut(rule, RULE_BYTES)).unwrap_or_default(),
     }
@@ -54,7 +58,7 @@ mod tests {
         prop_oneof![
             Just(Verdict::Accept),
             (0..4).prop_map(|reason| Verdict::reject(format!("reason {reason}"))),
-            (0..4).prop_map(|reason| Verdict::reject(format!("reason {reason}")).preemption_may_help()),
+            (0..4).prop_map(|reason| Verdict::reject(format!("reason {reason}")).unresolvable()),
             (0..4, 0..2).prop_map(|(reason, rule)| {
                 Verdict::reject(format!("reason {reason}")).by_rule(format!("rule {rule}"))
             }),
@@ -66,7 +70,11 @@ mod tests {
         let mut verdicts = vec![Verdict::Accept; count];
         for rejection in rejections {
             let verdict = Verdict::reject(rejection.reason.clone());
-            let verdict = if rejection.preemption_may_help { verdict.preemption_may_help() } else { verdict };
+            let verdict = match rejection.kind() {
+                api::RejectionKind::Unspecified => panic!("{rejection:?}"),
+                api::RejectionKind::Unschedulable => verdict,
+                api::RejectionKind::Unresolvable => verdict.unresolvable(),
+            };
             let rule = rejection.rule.clone();
             let verdict = if rule.is_empty() { verdict } else { verdict.by_rule(rule) };
             for &position in &rejection.positions {
@@ -92,7 +100,7 @@ mod tests {
         fn nothing_is_lost_and_no_reason_comes_twice(verdicts in prop::collection::vec(verdict(), 0..60)) {
             let rejections = rejections(&verdicts);
             prop_assert_eq!(read_back(&rejections, verdicts.len()), verdicts);
-            let mut reasons: Vec<_> = rejections.iter().map(|r| (&r.reason, r.preemption_may_help, &r.rule)).collect();
+            let mut reasons: Vec<_> = rejections.iter().map(|r| (&r.reason, r.kind, &r.rule)).collect();
             reasons.sort();
             reasons.dedup();
             prop_assert_eq!(reasons.len(), rejections.len());

@@ -8,12 +8,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use prost::Message;
+use prost::{Message, bytes::Bytes};
 use tonic::{Code, Status};
 
 use super::*;
 use crate::{
-    Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View, request::Form,
+    Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View, digest::sha256,
+    request::Form,
 };
 
 /// A request as it is read from the socket.
@@ -112,6 +113,19 @@ fn score_request(names: &[&str]) -> api::ScoreRequest {
     api::ScoreRequest { call, pod, nodes }
 }
 
+fn evaluated(result: Option<api::Result>) -> u32 {
+    match result.unwrap().outcome {
+        Some(Outcome::Evaluated(count)) => count,
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+/// A call with these args, by their digest and in full.
+fn call_with(json: &'static str) -> api::Call {
+    let args_sha256 = sha256(json.as_bytes()).to_vec().into();
+    api::Call { args: json.into(), args_sha256, ..call() }
+}
+
 /// What the gateway would receive.
 fn status(error: CallError) -> (Code, String) {
     let status = Status::from(error);
@@ -122,7 +136,7 @@ fn status(error: CallError) -> (Code, String) {
 fn refused_nodes_are_named_by_position_and_the_rest_is_accepted() {
     let answer = filter(&backend(both()), &request(&["a", "no-1", "b", "no-2"])).unwrap();
     let result = answer.result.unwrap();
-    assert_eq!((result.evaluated, result.miss, &*result.revision), (4, 0, "r7"));
+    assert_eq!((result.outcome, &*result.revision), (Some(Outcome::Evaluated(4)), "r7"));
     let [rejection] = &answer.rejections[..] else {
         panic!("one reason, one entry: {:?}", answer.rejections)
     };
@@ -134,7 +148,7 @@ fn refused_nodes_are_named_by_position_and_the_rest_is_accepted() {
 fn each_node_is_scored_in_order() {
     let answer = score(&backend(both()), &score_request(&["aaa", "b"])).unwrap();
     assert_eq!(answer.scores.unwrap().values, [3, 1]);
-    assert_eq!(answer.result.unwrap().evaluated, 2);
+    assert_eq!(evaluated(answer.result), 2);
 }
 
 #[test]
@@ -169,7 +183,7 @@ fn a_request_that_is_not_whole_is_refused_and_says_why() {
             |r| r.nodes = Some(nodes(vec![api::NodeRow { name: "a".into(), ..Default::default() }])),
             "nodes.rows.rows[0].facts is missing",
         ),
-        (|r| r.call.as_mut().unwrap().args = "{\"a\":1}".into(), "this policy takes no args; remove `args`"),
+        (|r| r.call = Some(call_with("{\"a\":1}")), "this policy takes no args; remove `args`"),
     ];
     for (change, expected) in cases {
         let mut request = request(&["a", "b"]);
@@ -207,7 +221,7 @@ fn a_policy_that_wants_names_alone_needs_no_facts() {
     let info = Info::new("s", "1").filters(Verb::per_node().view(View::Name));
     let row = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
     let request = api::FilterRequest { nodes: Some(nodes(vec![row])), ..request(&[]) };
-    assert_eq!(filter(&backend(info), &request).unwrap().result.unwrap().evaluated, 1);
+    assert_eq!(evaluated(filter(&backend(info), &request).unwrap().result), 1);
 }
 
 #[test]
@@ -253,8 +267,7 @@ impl Policy for Named {
 }
 
 fn with_args(json: &'static str) -> api::FilterRequest {
-    let call = Some(api::Call { args: json.into(), ..call() });
-    api::FilterRequest { call, ..request(&["a"]) }
+    api::FilterRequest { call: Some(call_with(json)), ..request(&["a"]) }
 }
 
 #[test]
@@ -275,11 +288,68 @@ fn args_choose_the_policy_and_are_read_once() {
 }
 
 #[test]
+fn args_that_are_not_known_are_sent_once() {
+    let named = Backend::configured(Args::parse::<Named>);
+    for (backend, json) in [(named, "{\"name\":\"x\"}"), (backend(both()), "{ }")] {
+        let whole = with_args(json);
+        let call = Some(api::Call { args: Bytes::new(), ..whole.call.clone().unwrap() });
+        let digest_alone = api::FilterRequest { call, ..whole.clone() };
+        let refused = Status::from(filter(&backend, &digest_alone).unwrap_err());
+        let expected = (Code::FailedPrecondition, "the args of this call are not known here; send them");
+        assert_eq!((refused.code(), refused.message()), expected);
+        assert_eq!(refused.metadata().get("extender-reason").unwrap(), "ERROR_REASON_ARGS_UNKNOWN");
+        assert!(filter(&backend, &whole).is_ok());
+        assert!(filter(&backend, &digest_alone).is_ok(), "{json} is known now");
+        assert!(filter(&backend, &whole).is_ok());
+    }
+}
+
+#[test]
+fn args_of_the_handshake_are_known_to_calls() {
+    let backend = Backend::configured(Args::parse::<Named>);
+    let args = "{\"name\":\"x\"}".into();
+    info(&backend, &api::GetInfoRequest { args, ..Default::default() }).unwrap();
+    let mut request = with_args("{\"name\":\"x\"}");
+    request.call.as_mut().unwrap().args = Bytes::new();
+    assert!(filter(&backend, &request).is_ok());
+}
+
+#[test]
+fn args_that_are_not_those_of_their_digest_are_refused() {
+    let backend = Backend::configured(Args::parse::<Named>);
+    assert!(filter(&backend, &with_args("{\"name\":\"x\"}")).is_ok());
+    let known = call_with("{\"name\":\"x\"}");
+    for (call, expected) in [
+        (api::Call { args_sha256: Bytes::new(), ..known.clone() }, "call.args_sha256 is missing"),
+        (api::Call { args_sha256: vec![7; 31].into(), ..known.clone() }, "call.args_sha256 is no SHA-256"),
+        (
+            api::Call { args_sha256: vec![7; 33].into(), args: Bytes::new(), ..known.clone() },
+            "call.args_sha256 is no",
+        ),
+        (
+            api::Call { args: "{}".into(), ..known.clone() },
+            "call.args_sha256 is not the SHA-256 of call.args",
+        ),
+        (
+            api::Call { args_sha256: vec![7; 32].into(), ..known },
+            "call.args_sha256 is not the SHA-256 of call.args",
+        ),
+    ] {
+        let status = Status::from(
+            filter(&backend, &api::FilterRequest { call: Some(call), ..request(&["a"]) }).unwrap_err(),
+        );
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().starts_with(expected), "{status:?} does not begin with {expected:?}");
+        assert_eq!(status.metadata().get("extender-reason").unwrap(), "ERROR_REASON_INVALID_REQUEST");
+    }
+}
+
+#[test]
 fn wrong_args_and_what_they_declare_are_refused() {
     let parsed = Backend::configured(Args::parse::<Named>);
     let refused = Backend::configured(|_| Err::<Named, _>(ArgsError::new("label: no node has it")));
     let cases = [
-        (&parsed, "", Code::InvalidArgument, "missing field `name`"),
+        (&parsed, "{}", Code::InvalidArgument, "missing field `name`"),
         (&parsed, "[]", Code::InvalidArgument, "args is not a JSON object"),
         (&refused, "{}", Code::InvalidArgument, "label: no node has it"),
         (&parsed, "{\"name\":\"\"}", Code::Internal, "no verb is declared"),
@@ -350,7 +420,7 @@ fn preempt(request: &api::PreemptRequest) -> Result<api::PreemptResponse, CallEr
 fn victims_are_named_by_position_and_spared_nodes_not_at_all() {
     let positions = |namespace| {
         let answer = preempt(&preempt_request(namespace)).unwrap();
-        assert_eq!(answer.result.unwrap().evaluated, 3);
+        assert_eq!(evaluated(answer.result), 3);
         answer.kept.into_iter().map(|kept| (kept.position, kept.victims)).collect::<Vec<_>>()
     };
     assert_eq!(positions("shop"), [(0, vec![0, 1]), (1, vec![0]), (2, vec![0])]);

@@ -1,14 +1,15 @@
-//! The policies that were recently built from args. Bounded in number and bytes: args come from outside, and each
+//! The policies that were recently built from args, by the digest of these. Bounded in number and bytes: args come from outside, and each
 //! policy costs memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::Versions;
+use crate::digest::Digest;
 
 /// With more configured policies than this, some are rebuilt now and then; they still work.
 const MAX_POLICIES: usize = 32;
 
-/// The most bytes of args that are kept. A policy built from them can be tens of times as large.
+/// The most bytes of args from which they were built. A policy built from them can be tens of times as large.
 const MAX_BYTES: usize = 2 << 20;
 
 /// The policies, the most recently used first. A linear search: there are few, and mostly one.
@@ -18,7 +19,9 @@ pub(super) struct Recent {
 }
 
 struct Entry {
-    args: Box<[u8]>,
+    digest: Digest,
+    /// Of the args.
+    bytes: usize,
     versions: Arc<Versions>,
     usage: Used,
 }
@@ -31,8 +34,8 @@ enum Used {
 }
 
 impl Recent {
-    pub(super) fn find(&mut self, args: &[u8]) -> Option<Arc<Versions>> {
-        let position = self.entries.iter().position(|entry| *entry.args == *args)?;
+    pub(super) fn find(&mut self, digest: &Digest) -> Option<Arc<Versions>> {
+        let position = self.entries.iter().position(|entry| entry.digest == *digest)?;
         if position > 0 {
             let entry = self.entries.remove(position)?;
             self.entries.push_front(entry);
@@ -42,14 +45,14 @@ impl Recent {
         Some(Arc::clone(&entry.versions))
     }
 
-    /// The bytes are copied: a slice of the request would keep all of it in memory.
-    pub(super) fn remember(&mut self, args: &[u8], versions: Arc<Versions>) {
-        while self.entries.len() >= MAX_POLICIES || self.bytes() + args.len() > MAX_BYTES {
+    /// The policy for args of this digest and length.
+    pub(super) fn remember(&mut self, digest: Digest, bytes: usize, versions: Arc<Versions>) {
+        while self.entries.len() >= MAX_POLICIES || self.bytes() + bytes > MAX_BYTES {
             if self.evict().is_none() {
                 break;
             }
         }
-        self.entries.push_front(Entry { args: args.into(), versions, usage: Used::Once });
+        self.entries.push_front(Entry { digest, bytes, versions, usage: Used::Once });
     }
 
     /// Removes the least recently used entry; entries that were used only once go first.
@@ -59,7 +62,7 @@ impl Recent {
     }
 
     fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.args.len()).sum()
+        self.entries.iter().map(|entry| entry.bytes).sum()
     }
 }
 
@@ -68,7 +71,7 @@ mod tests {
     use std::convert::identity;
 
     use super::*;
-    use crate::{Info, Policy, Verb};
+    use crate::{Info, Policy, Verb, digest::sha256};
 
     struct Any;
 
@@ -82,18 +85,26 @@ mod tests {
         Arc::new(Versions::new(Box::new(Any), identity).unwrap())
     }
 
+    fn remember(recent: &mut Recent, args: &[u8], versions: Arc<Versions>) {
+        recent.remember(sha256(args), args.len(), versions);
+    }
+
+    fn find(recent: &mut Recent, args: &[u8]) -> Option<Arc<Versions>> {
+        recent.find(&sha256(args))
+    }
+
     #[test]
     fn the_least_recently_used_one_goes() {
         let mut recent = Recent::default();
         let first = prepared();
-        recent.remember(b"0", Arc::clone(&first));
+        remember(&mut recent, b"0", Arc::clone(&first));
         for args in 1..MAX_POLICIES {
-            recent.remember(args.to_string().as_bytes(), prepared());
+            remember(&mut recent, args.to_string().as_bytes(), prepared());
         }
-        assert!(Arc::ptr_eq(&recent.find(b"0").unwrap(), &first));
-        recent.remember(b"one more", prepared());
-        assert!(recent.find(b"0").is_some());
-        assert!(recent.find(b"1").is_none());
+        assert!(Arc::ptr_eq(&find(&mut recent, b"0").unwrap(), &first));
+        remember(&mut recent, b"one more", prepared());
+        assert!(find(&mut recent, b"0").is_some());
+        assert!(find(&mut recent, b"1").is_none());
         assert_eq!(recent.entries.len(), MAX_POLICIES);
     }
 
@@ -101,27 +112,27 @@ mod tests {
     fn large_args_do_not_add_up() {
         let mut recent = Recent::default();
         for number in 0..8 {
-            recent.remember(&vec![number; 1 << 20], prepared());
+            remember(&mut recent, &vec![number; 1 << 20], prepared());
         }
         assert_eq!(recent.bytes(), 2 << 20);
-        assert!(recent.find(&vec![7; 1 << 20]).is_some());
-        assert!(recent.find(&vec![5; 1 << 20]).is_none());
+        assert!(find(&mut recent, &vec![7; 1 << 20]).is_some());
+        assert!(find(&mut recent, &vec![5; 1 << 20]).is_none());
     }
 
     #[test]
     fn args_that_come_once_do_not_displace_those_in_use() {
         let mut recent = Recent::default();
         for args in [b"a", b"b"] {
-            recent.remember(args, prepared());
-            assert!(recent.find(args).is_some());
+            remember(&mut recent, args, prepared());
+            assert!(find(&mut recent, args).is_some());
         }
         for number in 0..1_000_u32 {
-            recent.remember(&number.to_be_bytes(), prepared());
+            remember(&mut recent, &number.to_be_bytes(), prepared());
         }
         for number in 0..4 {
-            recent.remember(&vec![number; 1 << 20], prepared());
+            remember(&mut recent, &vec![number; 1 << 20], prepared());
         }
-        assert!(recent.find(b"a").is_some());
-        assert!(recent.find(b"b").is_some());
+        assert!(find(&mut recent, b"a").is_some());
+        assert!(find(&mut recent, b"b").is_some());
     }
 }

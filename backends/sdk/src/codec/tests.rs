@@ -7,7 +7,7 @@ use crate::{
     codec::{Incoming, decode},
     error::CallError,
     node::row::{Row, RowRef},
-    request::{FilterRequest, NodesRequest, PreemptRequest, SyncNodesRequest},
+    request::{ChangeRequest, FilterRequest, PreemptRequest, ScoreRequest, SyncNodesRequest},
 };
 
 /// A nested message, short enough for lengths of one byte.
@@ -47,10 +47,10 @@ fn decoding_takes_a_small_multiple_of_the_message() {
         ("victims with a UID", memory_per_byte::<PreemptRequest>(&field(4, &field(1, &field(1, b"u"))))),
         ("empty tolerations", memory_per_byte::<FilterRequest>(&pod(&field(8, &[])))),
         (
-            "tolerations of a pod",
-            memory_per_byte::<api::BeforeFilterRequest>(&pod(&field(8, &[]).repeat(40))),
+            "tolerations for a hook",
+            memory_per_byte::<ChangeRequest>(&pod(&field(8, &[]).repeat(40))),
         ),
-        ("tolerations for a hook", memory_per_byte::<NodesRequest>(&pod(&field(8, &[]).repeat(40)))),
+        ("tolerations for a score", memory_per_byte::<ScoreRequest>(&pod(&field(8, &[]).repeat(40)))),
         ("empty volumes", memory_per_byte::<FilterRequest>(&pod(&field(10, &[])))),
         ("empty terms", memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &[])))))),
         (
@@ -73,6 +73,8 @@ fn decoding_takes_a_small_multiple_of_the_message() {
             memory_per_byte::<SyncNodesRequest>(&field(3, &field(4, &field(4, &field(4, &[]))))),
         ),
         ("api versions", memory_per_byte::<api::GetInfoRequest>(&field(2, &[]))),
+        ("known verbs", memory_per_byte::<api::GetInfoRequest>(&field(5, &field(1, &[1; 100])))),
+        ("known features", memory_per_byte::<api::GetInfoRequest>(&field(5, &field(7, &[]).repeat(60)))),
     ] {
         assert!(per_byte <= 2 * PER_BYTE as u64, "{what}: {per_byte} bytes per byte");
     }

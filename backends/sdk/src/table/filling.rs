@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS};
+use extender_policy_api::limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES};
 use extender_policy_api::v1beta1 as api;
 use prost::bytes::Bytes;
 use tokio::task::yield_now;
@@ -50,10 +50,8 @@ pub(super) struct Filling {
 impl Filling {
     /// From the first message of a stream, which is applied next.
     pub(super) fn begin(tables: &Tables, first: &SyncNodesRequest) -> Result<Self, Mistake> {
-        if first.table == 0 {
-            return Err(Mistake::Nameless);
-        }
-        let open = tables.open(first.table, holds(first.view.as_ref())?)?;
+        check_name(&first.table)?;
+        let open = tables.open(&first.table, holds(first.view.as_ref())?)?;
         Ok(Self { open, contents: Contents::default(), version: 0, complete: false })
     }
 
@@ -71,8 +69,8 @@ impl Filling {
     }
 
     fn check(&self, message: &SyncNodesRequest) -> Result<(), Mistake> {
-        if message.table != self.open.name {
-            return Err(Mistake::Renamed { is: message.table, was: self.open.name });
+        if message.table != *self.open.name {
+            return Err(Mistake::Renamed(self.open.name.to_string()));
         }
         if message.version <= self.version {
             return Err(Mistake::Version { is: message.version, was: self.version });
@@ -120,6 +118,15 @@ impl Filling {
         let Counts { labels, annotations, pods: _ } = self.open.table.holds().counts();
         let laid_out = content.facts_bytes() + (labels + annotations) * VALUE_BYTES;
         CONTENT_OVERHEAD_BYTES + content.bytes() + laid_out
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Mistake> {
+    let is_shown = |byte: u8| (b' '..=b'~').contains(&byte);
+    match name {
+        "" => Err(Mistake::Nameless),
+        name if name.len() > TABLE_BYTES || !name.bytes().all(is_shown) => Err(Mistake::Name),
+        _ => Ok(()),
     }
 }
 

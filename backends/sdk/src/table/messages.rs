@@ -35,16 +35,16 @@ pub fn sync_nodes(bytes: &[u8]) {
             break;
         }
     }
-    let name = stream.name;
+    let name = std::mem::take(&mut stream.name);
     drop(stream);
-    assert!(tables.find(name).is_none(), "a table ends with its stream");
+    assert!(tables.find(&name).is_none(), "a table ends with its stream");
     assert!(tables.shared.budget.take(MOST_BYTES).is_some(), "all memory is released");
 }
 
 #[derive(Default)]
 struct ModelStream {
     filling: Option<Filling>,
-    name: u64,
+    name: String,
     version: u64,
     /// The names of the rows.
     expected: BTreeMap<u32, String>,
@@ -58,7 +58,7 @@ impl ModelStream {
             filling
         } else {
             let begun = Filling::begin(tables, &message)?;
-            self.name = message.table;
+            self.name.clone_from(&message.table);
             self.filling.insert(begun)
         };
         let (version, removed) = (message.version, message.removed.clone());
@@ -77,7 +77,7 @@ impl ModelStream {
 
     /// The table has the expected rows and no others.
     fn is_as_expected(&self, tables: &Tables) {
-        let Some(table) = self.filling.as_ref().and_then(|_| tables.find(self.name)) else { return };
+        let Some(table) = self.filling.as_ref().and_then(|_| tables.find(&self.name)) else { return };
         let rows = table.at_least(self.version).unwrap_or_else(|| panic!("older than acknowledged"));
         assert!(self.version == u64::MAX || table.at_least(self.version + 1).is_none());
         for id in &self.seen {

@@ -1,7 +1,7 @@
 //! The mistakes in a message of a stream, and their status codes.
 
 use extender_policy_api::{
-    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS},
+    limits::{KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES},
     v1beta1::ErrorReason,
 };
 use tonic::{Code, Status};
@@ -11,12 +11,14 @@ use crate::{error::with_reason, node::row::Unreadable, reads::values::RowMismatc
 /// Why a stream is ended.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Mistake {
-    #[error("table is missing; it is a random number, the same in all messages of a stream")]
+    #[error("table is missing; it is a random text, the same in all messages of a stream")]
     Nameless,
-    #[error("table {0} already has a stream; table numbers must be random")]
-    Taken(u64),
-    #[error("table is {is} and was {was}; it is the same in all messages of a stream")]
-    Renamed { is: u64, was: u64 },
+    #[error("table is no text of at most {TABLE_BYTES} bytes of printable ASCII")]
+    Name,
+    #[error("table {0:?} already has a stream; names of tables must be random")]
+    Taken(String),
+    #[error("table is no longer {0:?}; it is the same in all messages of a stream")]
+    Renamed(String),
     #[error("version is {is} and was {was}; it grows with each message")]
     Version { is: u64, was: u64 },
     #[error(
@@ -53,8 +55,9 @@ impl Mistake {
         match self {
             Self::TooManyTables(_) | Self::TooLarge(_) => Code::ResourceExhausted,
             Self::Nameless
+            | Self::Name
             | Self::Taken(_)
-            | Self::Renamed { .. }
+            | Self::Renamed(_)
             | Self::Version { .. }
             | Self::View
             | Self::Entry { .. }

@@ -5,14 +5,16 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, result::Outcome};
 use proptest::{prelude::*, sample::Index};
+use prost::bytes::Bytes;
 use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
 use crate::{
     Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, View,
     answer::{self, Patience, at_once},
+    backend::NamedArgs,
     error::CallError,
     request::{FilterRequest, SyncNodesRequest},
 };
@@ -47,10 +49,14 @@ fn row(name: &str) -> api::NodeRow {
     api::NodeRow { name: name.into(), facts: Some(api::NodeFacts::default()), ..api::NodeRow::default() }
 }
 
-fn message(table: u64, version: u64, upserts: &[(u32, api::NodeRow)], removed: &[u32]) -> SyncNodesRequest {
+fn table_name(table: u32) -> String {
+    if table == 0 { String::new() } else { format!("t-{table}") }
+}
+
+fn message(table: u32, version: u64, upserts: &[(u32, api::NodeRow)], removed: &[u32]) -> SyncNodesRequest {
     let entry = |(id, row): &(u32, api::NodeRow)| api::TableEntry { id: *id, row: Some(row.clone()) };
     decoded(&api::SyncNodesRequest {
-        table,
+        table: table_name(table),
         version,
         view: Some(view(api::NodeView::Facts)),
         upserts: upserts.iter().map(entry).collect(),
@@ -93,8 +99,8 @@ fn request(form: api::nodes::Form, count: usize) -> FilterRequest {
     })
 }
 
-fn named(table: u64, at_least: u64, ids: &[u32], rows: Vec<api::NodeRow>) -> FilterRequest {
-    let form = api::NodeRef { table, at_least, ids: ids.into(), rows };
+fn named(table: u32, at_least: u64, ids: &[u32], rows: Vec<api::NodeRow>) -> FilterRequest {
+    let form = api::NodeRef { table: table_name(table), at_least, ids: ids.into(), rows };
     request(api::nodes::Form::Table(form), ids.len())
 }
 
@@ -117,8 +123,17 @@ fn asked(tables: &Tables, request: &FilterRequest) -> Result<api::FilterResponse
 
 fn miss(tables: &Tables, request: &FilterRequest) -> api::Miss {
     let result = asked(tables, request).unwrap().result.unwrap();
-    assert_eq!(result.evaluated == 0, result.miss != 0, "{result:?}");
-    result.miss()
+    assert_eq!(result.revision.is_empty(), missed(&result) != api::Miss::Unspecified, "{result:?}");
+    missed(&result)
+}
+
+/// Unspecified: it is an answer.
+fn missed(result: &api::Result) -> api::Miss {
+    match result.outcome {
+        Some(Outcome::Evaluated(1..)) => api::Miss::Unspecified,
+        Some(Outcome::Miss(miss)) => api::Miss::try_from(miss).unwrap(),
+        other => panic!("neither an answer nor a miss: {other:?}"),
+    }
 }
 
 fn status(error: impl Into<Status>) -> (Code, String) {
@@ -138,7 +153,7 @@ fn nodes_are_named_by_ids_and_by_rows_between_them() {
     let by_id = named(5, 1, &[7, 0, 1, 0, 7], vec![labelled("c", 3), labelled("d", 4)]);
     let answer = asked(&tables, &by_id).unwrap();
     assert_eq!(answer.scores.unwrap().values, [1021, 1031, 1011, 1041, 1021]);
-    assert_eq!(answer.result.unwrap().evaluated, 5);
+    assert_eq!(answer.result.unwrap().outcome, Some(Outcome::Evaluated(5)));
 }
 
 #[test]
@@ -161,8 +176,8 @@ fn a_reference_that_is_not_whole_is_an_error_wherever_the_table_is() {
     let tables = Tables::default();
     let _filling = begun(&tables, message(5, 1, &[(1, row("a"))], &[]));
     let bare = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
-    let miscounted = |table| {
-        let form = api::NodeRef { table, at_least: 1, ids: vec![1], rows: vec![] };
+    let miscounted = |table: u32| {
+        let form = api::NodeRef { table: table_name(table), at_least: 1, ids: vec![1], rows: vec![] };
         request(api::nodes::Form::Table(form), 2)
     };
     for table in [5, 6] {
@@ -263,7 +278,8 @@ fn a_table_that_contains_something_else_is_not_there() {
         fill(4, Some(api::NodeReads::default()), row("n")),
     ];
     let backend = crate::Backend::from(Racks(racks()));
-    let reads = backend.policy_for(&[]).unwrap().declaration.verb(api::Verb::Filter).unwrap().reads_id();
+    let declared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
+    let reads = Bytes::copy_from_slice(declared.declaration.verb(api::Verb::Filter).unwrap().reads_digest());
     for (table, expected) in [
         (1, api::Miss::Unspecified),
         (2, api::Miss::TableUnknown),
@@ -271,9 +287,9 @@ fn a_table_that_contains_something_else_is_not_there() {
         (4, api::Miss::TableUnknown),
     ] {
         let mut request = named(table, 1, &[1, 0], vec![with_values(&[""], &[0])]);
-        request.call.as_mut().unwrap().reads = reads;
+        request.call.as_mut().unwrap().reads = reads.clone();
         let answer = answered(&backend, &tables, &request).unwrap();
-        assert_eq!(answer.result.unwrap().miss(), expected, "{table}");
+        assert_eq!(missed(&answer.result.unwrap()), expected, "{table}");
         let refused = answer.rejections.iter().map(|rejection| (&*rejection.reason, &*rejection.positions));
         let all = if table == 1 { vec![("r1", &[0][..])] } else { vec![] };
         assert_eq!(refused.collect::<Vec<_>>(), all);
@@ -348,8 +364,11 @@ fn a_first_message_that_breaks_the_rules_opens_no_table() {
     let good = || message(5, 1, &[], &[]);
     let unknown = api::TableView { node_view: 99, ..api::TableView::default() };
     let cases = [
-        (SyncNodesRequest { table: 0, ..good() }, "table is missing"),
-        (message(1, 1, &[], &[]), "table 1 already has a stream"),
+        (message(0, 1, &[], &[]), "table is missing"),
+        (SyncNodesRequest { table: "t".repeat(65), ..good() }, "table is no text of at most 64 bytes"),
+        (SyncNodesRequest { table: "t\n".to_owned(), ..good() }, "table is no text of at most 64 bytes"),
+        (SyncNodesRequest { table: "tä".to_owned(), ..good() }, "table is no text of at most 64 bytes"),
+        (message(1, 1, &[], &[]), "table \"t-1\" already has a stream"),
         (SyncNodesRequest { version: 0, ..good() }, "version is 0 and was 0"),
         (SyncNodesRequest { view: None, ..good() }, "view.node_view is missing or unknown"),
         (SyncNodesRequest { view: Some(unknown), ..good() }, "view.node_view is missing or unknown"),
@@ -360,9 +379,9 @@ fn a_first_message_that_breaks_the_rules_opens_no_table() {
         let (code, text) = status(begun(&tables, first).err().unwrap());
         assert_eq!(code, Code::InvalidArgument, "{text}");
         assert!(text.contains(expected), "{text:?} lacks {expected:?}");
-        assert!(tables.find(5).is_none(), "{text}");
+        assert!(tables.find(&table_name(5)).is_none(), "{text}");
     }
-    assert!(tables.find(1).is_some());
+    assert!(tables.find(&table_name(1)).is_some());
 }
 
 #[test]
@@ -375,7 +394,7 @@ fn a_later_message_that_breaks_the_rules_changes_nothing() {
     let mut broken = message(5, 3, &[(1, row("a")), (2, row("b"))], &[]);
     broken.upserts[1].row = Some(b"\x0a\x09a".to_vec().into());
     let cases = [
-        (message(6, 3, &[(1, row("a"))], &[]), "table is 6 and was 5"),
+        (message(6, 3, &[(1, row("a"))], &[]), "table is no longer \"t-5\""),
         (message(5, 2, &[(1, row("a"))], &[]), "version is 2 and was 2"),
         (message(5, 3, &[(1, row("a")), (2, bare)], &[]), "upserts[1].row.facts is missing"),
         (rowless, "upserts[1].row is missing"),
@@ -389,8 +408,8 @@ fn a_later_message_that_breaks_the_rules_changes_nothing() {
         let (code, text) = status(applied(&mut filling, message).unwrap_err());
         assert_eq!(code, Code::InvalidArgument, "{text}");
         assert!(text.contains(expected), "{text:?} lacks {expected:?}");
-        assert!(tables.find(5).unwrap().at_least(2).unwrap().row(1).is_none(), "{text}");
-        assert!(tables.find(5).unwrap().at_least(3).is_none(), "{text}");
+        assert!(tables.find(&table_name(5)).unwrap().at_least(2).unwrap().row(1).is_none(), "{text}");
+        assert!(tables.find(&table_name(5)).unwrap().at_least(3).is_none(), "{text}");
     }
     assert_eq!(applied(&mut filling, message(5, 3, &[(1, row("a"))], &[])).unwrap(), 3);
 }
@@ -411,7 +430,7 @@ fn tables_and_bytes_are_limited_and_come_back() {
     let text = exhausted(applied(&mut filling, message(1, 2, &[long(3)], &[])).unwrap_err());
     assert_eq!(text, "the rows of all tables would need more than 2000 bytes; more are refused");
     drop(second);
-    let held = tables.find(1).unwrap().at_least(1).unwrap();
+    let held = tables.find(&table_name(1)).unwrap().at_least(1).unwrap();
     drop(filling);
     // A call still holds the rows.
     assert!(matches!(begun(&tables, message(4, 1, &[long(1)], &[])).err(), Some(Mistake::TooLarge(2000))));

@@ -102,14 +102,12 @@ fn state(headers: &HeaderMap) -> TraceState {
 }
 
 /// The methods that spans are named after. The handshake is not a part of a decision.
-const VERBS: [&str; 7] = [
+const VERBS: [&str; 5] = [
     "extender.policy.v1beta1.PolicyService/Filter",
     "extender.policy.v1beta1.PolicyService/Score",
     "extender.policy.v1beta1.PolicyService/Preempt",
     "extender.policy.v1beta1.PolicyService/Bind",
-    "extender.policy.v1beta1.HookService/BeforeFilter",
-    "extender.policy.v1beta1.HookService/BeforeFilterNodes",
-    "extender.policy.v1beta1.HookService/BeforeScore",
+    "extender.policy.v1beta1.HookService/Change",
 ];
 
 /// The verb at this path.

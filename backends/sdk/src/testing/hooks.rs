@@ -7,7 +7,7 @@ use crate::{
     Backend, NodeChange, PodChange,
     answer::{self, Patience, unpanicking},
     error::CallError,
-    request::NodesRequest,
+    request::ChangeRequest,
     table::Tables,
 };
 
@@ -53,8 +53,8 @@ async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Re
     let verb = api::Verb::BeforeFilter;
     let changed = mistakes::of_pod(backend, verb, async || {
         let SentCall { call, pod, .. } = SentCall::new(backend, verb, pod, &[])?;
-        let request = api::BeforeFilterRequest { call, pod };
-        Ok(PodChange::of(answer::before_filter(backend, &request, patience).await?.pod))
+        let request = ChangeRequest { call, pod, nodes: None, hook: verb.into() };
+        Ok(PodChange::of(answer::change(backend, &Tables::default(), &request, patience).await?.pod))
     });
     changed.await
 }
@@ -95,8 +95,8 @@ async fn nodes_changed(
     let verb = api::Verb::BeforeFilterNodes;
     let changed = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
-        let request = NodesRequest { call, pod, nodes: asked };
-        let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
+        let request = ChangeRequest { call, pod, nodes: asked, hook: verb.into() };
+        let answer = answer::change(backend, &Tables::default(), &request, patience).await?;
         Ok(each(&answer.nodes, nodes))
     });
     Ok(named(changed.await?, nodes))
@@ -137,8 +137,8 @@ async fn changed(
     let verb = api::Verb::BeforeScore;
     let changed = mistakes::per_node(backend, verb, nodes, async |nodes: &[TestNode]| {
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
-        let request = NodesRequest { call, pod, nodes: asked };
-        let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
+        let request = ChangeRequest { call, pod, nodes: asked, hook: verb.into() };
+        let answer = answer::change(backend, &Tables::default(), &request, patience).await?;
         let of_pod = PodChange::of(answer.pod);
         Ok(each(&answer.nodes, nodes).into_iter().map(|of_node| (of_pod.clone(), of_node)).collect())
     });

@@ -7,7 +7,7 @@ use extender_policy_api::v1beta1 as api;
 use super::TestNode;
 use crate::{
     Backend,
-    backend::method,
+    backend::{NamedArgs, method},
     error::{CallError, in_sentence},
 };
 
@@ -19,7 +19,7 @@ pub(super) async fn per_node<T: PartialEq>(
     ask: impl AsyncFn(&[TestNode]) -> Result<Vec<T>, CallError>,
 ) -> Result<Vec<T>, CallError> {
     let first = ask(nodes).await?;
-    if declared(backend, verb)?.pure {
+    if declared(backend, verb)?.effects() == api::Effects::Pure {
         let mut rotated = nodes.to_vec();
         rotated.rotate_right(1);
         let mut again = ask(&rotated).await?;
@@ -38,7 +38,7 @@ pub(super) async fn of_pod<T: PartialEq>(
     ask: impl AsyncFn() -> Result<T, CallError>,
 ) -> Result<T, CallError> {
     let first = ask().await?;
-    if declared(backend, verb)?.pure && ask().await? != first {
+    if declared(backend, verb)?.effects() == api::Effects::Pure && ask().await? != first {
         return impure(verb, "the pod");
     }
     Ok(first)
@@ -53,7 +53,7 @@ fn impure<T>(verb: api::Verb, about: &str) -> Result<T, CallError> {
 }
 
 fn declared(backend: &Backend, verb: api::Verb) -> Result<api::VerbInfo, CallError> {
-    let verbs = backend.policy_for(&[])?.declaration.response.verbs.clone();
+    let verbs = backend.policy_for(NamedArgs::whole(&[])?)?.declaration.response.verbs.clone();
     Ok(verbs.into_iter().find(|declared| declared.verb() == verb).unwrap_or_default())
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use extender_policy_api::v1beta1::{
-    BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, FilterRequest, NodeFacts, NodeRow,
-    hook_service_client::HookServiceClient,
+    ChangeRequest, FilterRequest, NodeFacts, NodeRow, Verb, hook_service_client::HookServiceClient,
 };
 use extender_policy_sdk::{
     BoxFuture, Change, Hook, Info, NodeChange, Nodes, NotReady, Pod, PodChange, Policy, Unanswered,
@@ -15,15 +14,15 @@ use tonic::Code;
 
 use crate::{filter_request, of_namespace, served, soon};
 
-fn of_pod(namespace: &str) -> BeforeFilterRequest {
+fn of_pod(namespace: &str) -> ChangeRequest {
     let FilterRequest { call, pod, .. } = filter_request(of_namespace(namespace), Vec::new());
-    BeforeFilterRequest { call, pod }
+    ChangeRequest { call, pod, nodes: None, hook: Verb::BeforeFilter.into() }
 }
 
-fn of_nodes(nodes: usize) -> BeforeFilterNodesRequest {
+fn of_nodes(hook: Verb, nodes: usize) -> ChangeRequest {
     let row = NodeRow { name: "n".to_owned(), facts: Some(NodeFacts::default()), ..NodeRow::default() };
     let FilterRequest { call, pod, nodes, .. } = filter_request(of_namespace("shop"), vec![row; nodes]);
-    BeforeFilterNodesRequest { call, pod, nodes }
+    ChangeRequest { call, pod, nodes, hook: hook.into() }
 }
 
 /// Waits for the gate before it filters; what else it is asked it answers at once.
@@ -76,14 +75,13 @@ async fn other_calls_are_answered_while_a_hook_waits() {
     let waiting = Waiting { entered: Arc::clone(&entered), gate: Arc::clone(&gate) };
     let mut hooks = HookServiceClient::new(served(waiting).await);
     let mut other = hooks.clone();
-    let changed = tokio::spawn(async move { other.before_filter(of_pod("shop")).await });
+    let changed = tokio::spawn(async move { other.change(of_pod("shop")).await });
     soon(entered.acquire()).await.unwrap().forget();
-    let nodes = soon(hooks.before_filter_nodes(of_nodes(2))).await.unwrap().into_inner();
+    let nodes = soon(hooks.change(of_nodes(Verb::BeforeFilterNodes, 2))).await.unwrap().into_inner();
     assert_eq!((nodes.nodes.len(), &*nodes.nodes[0].positions), (1, &[0, 1][..]));
-    let BeforeFilterNodesRequest { call, pod, nodes } = of_nodes(1);
-    let score = soon(hooks.before_score(BeforeScoreRequest { call, pod, nodes })).await.unwrap().into_inner();
+    let score = soon(hooks.change(of_nodes(Verb::BeforeScore, 1))).await.unwrap().into_inner();
     assert_eq!((score.pod, score.nodes), (None, vec![]), "it changes nothing");
-    let status = soon(hooks.before_filter(of_pod("away"))).await.unwrap_err();
+    let status = soon(hooks.change(of_pod("away"))).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "the other server is away"));
     assert!(!changed.is_finished());
     gate.add_permits(1);

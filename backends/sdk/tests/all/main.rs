@@ -1,6 +1,6 @@
 //! The tests of this crate on sockets, as one program: linking takes longer than the tests.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod controllers;
 mod hooks;
@@ -17,10 +17,12 @@ mod without_features;
 use std::{net::SocketAddr, time::Duration};
 
 use extender_policy_api::v1beta1::{
-    Call, FilterRequest, GetInfoRequest, NodeRow, NodeRows, Nodes, Pod, PodFacts, Purpose, VerbInfo,
-    nodes::Form, policy_service_client::PolicyServiceClient,
+    self as api, Call, FilterRequest, GetInfoRequest, NodeRow, NodeRows, Nodes, Pod, PodFacts, Purpose,
+    VerbInfo, nodes::Form, policy_service_client::PolicyServiceClient, result::Outcome,
 };
 use extender_policy_sdk::{Backend, Bound, Options, ServeError, testing::TestPod};
+use extender_policy_types::digest::sha256;
+use prost::{Message as _, bytes::Bytes};
 use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::transport::Channel;
 
@@ -55,6 +57,20 @@ async fn served(backend: impl Into<Backend>) -> Channel {
 async fn declared(channel: &Channel) -> VerbInfo {
     let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
     info.into_inner().verbs.remove(0)
+}
+
+/// `Call.reads` of requests for what is declared.
+fn reads_of(declared: &VerbInfo) -> Bytes {
+    let reads = declared.reads.as_ref().map(|reads| sha256(&reads.encode_to_vec()).to_vec());
+    reads.unwrap_or_default().into()
+}
+
+/// `Result.evaluated` of an answer.
+fn evaluated(result: Option<api::Result>) -> u32 {
+    match result.unwrap().outcome {
+        Some(Outcome::Evaluated(count)) => count,
+        other => panic!("no answer: {other:?}"),
+    }
 }
 
 /// A call for a decision.

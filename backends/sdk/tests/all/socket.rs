@@ -18,7 +18,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{Running, call, connected, declared, filter_request, running, served, soon};
+use crate::{Running, call, connected, declared, evaluated, filter_request, reads_of, running, served, soon};
 
 struct NoArm;
 
@@ -57,7 +57,7 @@ async fn the_policy_answers_a_generated_client() {
     let info = client.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
     assert_eq!((&*info.name, info.verbs.len(), info.max_request_bytes), ("no-arm", 1, 64 << 20));
     let answer = client.filter(request(3)).await.unwrap().into_inner();
-    assert_eq!(answer.result.unwrap().evaluated, 3);
+    assert_eq!(evaluated(answer.result), 3);
     assert_eq!(answer.rejections[0].positions, [1]);
     let FilterRequest { call, pod, nodes, .. } = request(1);
     let preempt = PreemptRequest { call, pod, nodes, candidates: vec![Candidate::default()] };
@@ -114,25 +114,27 @@ async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn a_policy_reads_the_number_of_the_snapshot() {
-    struct Numbered;
-    impl Policy for Numbered {
+async fn a_policy_reads_the_names_of_the_snapshot_and_the_cluster() {
+    struct Named;
+    impl Policy for Named {
         fn info(&self) -> Info {
-            Info::new("numbered", "1").filters(Verb::per_node().reads(&extender_policy_sdk::Reads::new()))
+            Info::new("named", "1").filters(Verb::per_node().reads(&extender_policy_sdk::Reads::new()))
         }
         fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
-            Verdict::reject(format!("snapshot {}", pod.snapshot()))
+            Verdict::reject(format!("snapshot {:?} of {:?}", pod.snapshot(), pod.cluster()))
         }
     }
-    let channel = served(Numbered).await;
-    let reads = declared(&channel).await.reads.unwrap().id;
+    let channel = served(Named).await;
+    let reads = reads_of(&declared(&channel).await);
     let mut client = PolicyServiceClient::new(channel);
-    for snapshot in [0, 7, u64::MAX] {
+    for (snapshot, cluster) in [("", ""), ("s-7", ""), ("s-8", "blue")] {
         let mut request = request(1);
-        let call = Call { snapshot, reads, ..request.call.unwrap() };
+        let (snapshot, cluster) = (snapshot.to_owned(), cluster.to_owned());
+        let expected = format!("snapshot {snapshot:?} of {cluster:?}");
+        let call = Call { snapshot, cluster, reads: reads.clone(), ..request.call.unwrap() };
         request.call = Some(call);
         let answer = soon(client.filter(request)).await.unwrap().into_inner();
-        assert_eq!(answer.rejections[0].reason, format!("snapshot {snapshot}"));
+        assert_eq!(answer.rejections[0].reason, expected);
     }
 }
 
@@ -225,7 +227,12 @@ async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
 async fn an_open_table_does_not_hold_up_draining() {
     let running = no_arm(Duration::from_hours(1)).await;
     let view = TableView { node_view: NodeView::Facts.into(), ..TableView::default() };
-    let first = SyncNodesRequest { table: 5, version: 1, view: Some(view), ..SyncNodesRequest::default() };
+    let first = SyncNodesRequest {
+        table: "t-5".to_owned(),
+        version: 1,
+        view: Some(view),
+        ..SyncNodesRequest::default()
+    };
     let messages = tokio_stream::once(first).chain(tokio_stream::pending());
     let mut tables = NodeTableServiceClient::new(running.channel);
     let mut applied = soon(tables.sync_nodes(messages)).await.unwrap().into_inner();

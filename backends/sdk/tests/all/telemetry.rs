@@ -6,9 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use extender_collector::{Collector, ReceivedSpan};
 use extender_policy_api::v1beta1::{
-    BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, BindRequest, Call, FilterRequest,
-    GetInfoRequest, NodeRow, ScoreRequest, hook_service_client::HookServiceClient,
-    policy_service_client::PolicyServiceClient,
+    self as api, BindRequest, Call, ChangeRequest, FilterRequest, GetInfoRequest, NodeRow, ScoreRequest,
+    hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
@@ -232,22 +231,31 @@ async fn hooks_are_continued_like_verbs() {
     let running = Traced::by_grpc(Hooked, &collector).await;
     let mut hooks = HookServiceClient::new(running.running.channel.clone());
     let FilterRequest { call, pod, nodes, .. } = filter("shop");
-    let of_pod = BeforeFilterRequest { call: call.clone(), pod: pod.clone() };
-    let of_nodes = BeforeFilterNodesRequest { call: call.clone(), pod: pod.clone(), nodes: nodes.clone() };
-    hooks.before_filter(traced(SAMPLED, of_pod)).await.unwrap();
-    hooks.before_filter_nodes(traced(SAMPLED, of_nodes)).await.unwrap();
-    hooks.before_score(traced(SAMPLED, BeforeScoreRequest { call, pod, nodes })).await.unwrap();
+    let call = call.map(|call| Call { cluster: "blue".to_owned(), ..call });
+    for (hook, nodes) in [
+        (api::Verb::BeforeFilter, None),
+        (api::Verb::BeforeFilterNodes, nodes.clone()),
+        (api::Verb::BeforeScore, nodes),
+    ] {
+        let request = ChangeRequest { call: call.clone(), pod: pod.clone(), nodes, hook: hook.into() };
+        hooks.change(traced(SAMPLED, request)).await.unwrap();
+    }
     drop(hooks);
     running.ended().await;
     let received = collector.spans(3).await;
-    for (name, evaluated) in [("BeforeFilter", "1"), ("BeforeFilterNodes", "3"), ("BeforeScore", "3")] {
-        let method = format!("extender.policy.v1beta1.HookService/{name}");
-        let span = received.iter().find(|span| span.span.name == method).unwrap();
+    for (hook, evaluated) in [("beforeFilter", "1"), ("beforeFilterNodes", "3"), ("beforeScore", "3")] {
+        let method = "extender.policy.v1beta1.HookService/Change";
+        let span =
+            received.iter().find(|span| span.attributes.get("extender.hook").is_some_and(|is| is == hook));
+        let span = span.unwrap();
+        assert_eq!(span.span.name, method);
         assert_eq!(
             span.attributes,
             attributes(&[
                 ("rpc.system.name", "grpc"),
-                ("rpc.method", &method),
+                ("rpc.method", method),
+                ("extender.hook", hook),
+                ("extender.cluster.name", "blue"),
                 ("rpc.response.status_code", "OK"),
                 ("extender.policy.name", "hooked"),
                 ("extender.policy.revision", "1"),

@@ -11,7 +11,7 @@ use extender_policy_sdk::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{call, declared, filter_request, served, web};
+use crate::{call, declared, filter_request, reads_of, served, web};
 
 /// Refuses each node, and says what it knows of the pods in its domain that are like the pod.
 struct Siblings {
@@ -170,7 +170,7 @@ fn sums_that_are_not_declared_are_not_read() {
 
 /// A call about a node of zone z1 and one without a zone.
 async fn filtered(channel: &Channel, topology_counts: Vec<TopologyCounts>) -> Result<FilterResponse, Status> {
-    let reads = declared(channel).await.reads.unwrap();
+    let reads = reads_of(&declared(channel).await);
     let owner = Some(OwnerReference { uid: "u1".into(), ..OwnerReference::default() });
     let label_values = vec![String::new()];
     let absent_labels = vec![0];
@@ -182,7 +182,7 @@ async fn filtered(channel: &Channel, topology_counts: Vec<TopologyCounts>) -> Re
         NodeRow { name: "n".into(), facts: Some(facts), ..NodeRow::default() }
     };
     let mut request = filter_request(facts, vec![row("z1", &[0]), row("", &[0, 1])]);
-    request.call = Some(Call { reads: reads.id, ..call() });
+    request.call = Some(Call { reads, ..call() });
     request.pod.as_mut().unwrap().topology_counts = topology_counts;
     Ok(PolicyServiceClient::new(channel.clone()).filter(request).await?.into_inner())
 }

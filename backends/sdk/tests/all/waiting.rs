@@ -17,7 +17,7 @@ use extender_policy_sdk::{
 use tokio::sync::Semaphore;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{filter_request, of_namespace, served, soon};
+use crate::{evaluated, filter_request, of_namespace, served, soon};
 
 /// Filter waits for the gate, except in namespaces that say otherwise.
 #[derive(Default)]
@@ -103,7 +103,7 @@ async fn other_calls_are_answered_while_one_waits() {
     assert!(!filtered.is_finished());
     outside.gate.add_permits(1);
     let filtered = soon(filtered).await.unwrap().unwrap().into_inner();
-    assert_eq!((filtered.rejections[0].positions.clone(), filtered.result.unwrap().evaluated), (vec![1], 2));
+    assert_eq!((filtered.rejections[0].positions.clone(), evaluated(filtered.result)), (vec![1], 2));
     assert_eq!(filtered.scores.unwrap().values, [7, 7], "this verb does not wait");
     assert_eq!(outside.calls.load(Ordering::Relaxed), 1);
 }

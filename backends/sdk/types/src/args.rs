@@ -3,6 +3,8 @@
 use extender_policy_api::limits::ARGS_BYTES;
 use serde::de::DeserializeOwned;
 
+use crate::digest::{Digest, sha256};
+
 /// What the operator wrote under `args:` for this backend, as one JSON object.
 #[derive(Clone, Debug)]
 pub struct Args {
@@ -17,16 +19,22 @@ impl Args {
     ///
     /// [`ArgsError`] for JSON of another kind, and for more than 1 MiB.
     pub fn new(json: &[u8]) -> Result<Self, ArgsError> {
-        if json.len() > ARGS_BYTES {
-            let given = json.len();
-            return Err(ArgsError::new(format!(
-                "args has {given} bytes; at most {ARGS_BYTES} are allowed, put longer lists into a file of the policy"
-            )));
-        }
+        check_length(json)?;
         match json.trim_ascii() {
             [] | [b'{', ..] => Ok(Self { json: json.trim_ascii().into() }),
             _ => Err(ArgsError::new("args is not a JSON object; write `args: {name: value}`")),
         }
+    }
+
+    /// The digest by which calls name these arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`ArgsError`] for more than 1 MiB, which is not worth the work.
+    #[doc(hidden)]
+    pub fn digest(json: &[u8]) -> Result<Digest, ArgsError> {
+        check_length(json)?;
+        Ok(sha256(json))
     }
 
     /// Whether no argument is given.
@@ -60,6 +68,16 @@ impl Args {
         }
         Err(ArgsError::new("this policy takes no args; remove `args` from its entry in the configuration"))
     }
+}
+
+fn check_length(json: &[u8]) -> Result<(), ArgsError> {
+    let given = json.len();
+    if given <= ARGS_BYTES {
+        return Ok(());
+    }
+    Err(ArgsError::new(format!(
+        "args has {given} bytes; at most {ARGS_BYTES} are allowed, put longer lists into a file of the policy"
+    )))
 }
 
 /// The mistake and its path. A position in the JSON means nothing to operators, who have written YAML.
@@ -116,8 +134,10 @@ mod tests {
     fn args_of_more_than_a_mebibyte_are_refused() {
         let padded = |len: usize| format!("{{{}}}", " ".repeat(len - 2)).into_bytes();
         assert!(Args::new(&padded(1 << 20)).unwrap().is_empty());
-        let error = Args::new(&padded((1 << 20) + 1)).unwrap_err();
-        assert!(error.to_string().starts_with("args has 1048577 bytes; at most 1048576"), "{error}");
+        let long = padded((1 << 20) + 1);
+        for error in [Args::new(&long).map(drop).unwrap_err(), Args::digest(&long).map(drop).unwrap_err()] {
+            assert!(error.to_string().starts_with("args has 1048577 bytes; at most 1048576"), "{error}");
+        }
     }
 
     #[test]

@@ -27,8 +27,7 @@ impl<'a> BindAsk<'a> {
             return Err(missing);
         }
         let pod = pod.as_ref().map(|pod| Pod::with_access(pod, access).ok_or("pod.facts")).transpose()?;
-        let snapshot = call.as_ref().map_or(0, |call| call.snapshot);
-        Ok(Self { request, pod: pod.map(|pod| pod.at(snapshot)) })
+        Ok(Self { request, pod: pod.map(|pod| pod.of(call.as_ref())) })
     }
 
     /// metadata.namespace of the pod.

@@ -7,6 +7,8 @@ mod args;
 mod bind;
 mod candidate;
 mod change;
+#[doc(hidden)]
+pub mod digest;
 pub mod info;
 mod introspect;
 pub mod node;
@@ -37,5 +39,5 @@ pub use self::{
     pod::{Domains, Pod},
     policy::Policy,
     reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},
-    verdict::{CannotAnswer, NotReady, Preemption, Reason, Refusal, Unanswered, Verdict},
+    verdict::{CannotAnswer, NotReady, Reason, Refusal, RejectionKind, Unanswered, Verdict},
 };

@@ -40,7 +40,8 @@ pub struct Pod<'a> {
     message: &'a api::Pod,
     facts: &'a api::PodFacts,
     access: Access<'a>,
-    snapshot: u64,
+    /// `None` for victims.
+    call: Option<&'a api::Call>,
 }
 
 /// Checks that a pod has a value for each declared key. One without facts has none.
@@ -68,14 +69,14 @@ impl<'a> Pod<'a> {
     /// A view of what may be read of a [checked](check) pod.
     #[doc(hidden)]
     pub fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
-        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, snapshot: 0 })
+        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, call: None })
     }
 
-    /// The same pod in a call about this state of the cluster.
+    /// The same pod as the one that a call is about.
     #[doc(hidden)]
     #[must_use]
-    pub fn at(self, snapshot: u64) -> Self {
-        Self { snapshot, ..self }
+    pub fn of(self, call: Option<&'a api::Call>) -> Self {
+        Self { call, ..self }
     }
 
     /// The value of a declared label or annotation; `None` when the pod does not have it.
@@ -253,12 +254,16 @@ impl<'a> Pod<'a> {
         Some(Domains::new(counted, attribute, counts))
     }
 
-    /// The number of the state of nodes and pods that the call is about: two calls of one gateway with the same number
-    /// are about the same state, such as the filter and the score of a pod. For correlation, in logs for instance; an
-    /// answer must not depend on it. 0 if the gateway does not tell, and for
-    /// victims.
-    pub fn snapshot(&self) -> u64 {
-        self.snapshot
+    /// The name of the state of nodes and pods that the call is about: two calls of one gateway with the same name are
+    /// about the same state, such as the filter and the score of a pod. For correlation, in logs for instance; an answer
+    /// must not depend on it. Empty if the gateway does not tell, and for victims.
+    pub fn snapshot(&self) -> &'a str {
+        self.call.map_or("", |call| &call.snapshot)
+    }
+
+    /// The name of the cluster whose kube-scheduler calls, as the operator wrote it. Empty if it has none, and for victims.
+    pub fn cluster(&self) -> &'a str {
+        self.call.map_or("", |call| &call.cluster)
     }
 
     /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.

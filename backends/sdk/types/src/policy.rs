@@ -50,7 +50,7 @@ pub trait Policy: Send + Sync + 'static {
     ///
     ///     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
     ///         match node.label("zone") {
-    ///             Some("a") if self.is_closed => Verdict::reject("zone is in maintenance"),
+    ///             Some("a") if self.is_closed => Verdict::reject("zone is in maintenance").unresolvable(),
     ///             _ => Verdict::Accept,
     ///         }
     ///     }

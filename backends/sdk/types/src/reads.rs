@@ -67,7 +67,7 @@ use self::{
 ///
 ///     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
 ///         match node.get(&self.rack) {
-///             None if node.taints().is_empty() => Verdict::reject("node is in no rack"),
+///             None if node.taints().is_empty() => Verdict::reject("node is in no rack").unresolvable(),
 ///             _ => Verdict::Accept,
 ///         }
 ///     }
@@ -261,7 +261,7 @@ impl Reads {
     ///     fn filter(&self, pod: &Pod, node: &Node) -> Verdict {
     ///         let Some(racks) = pod.pods_like(&self.racks) else { return Verdict::Accept };
     ///         match racks.of(node) {
-    ///             None => Verdict::reject("node is in no rack"),
+    ///             None => Verdict::reject("node is in no rack").unresolvable(),
     ///             Some(like) if like.at_most() >= 2 => Verdict::reject("rack has 2 pods of the owner"),
     ///             Some(_) => Verdict::Accept,
     ///         }

@@ -1,15 +1,27 @@
 //! The messages with nodes as this crate decodes them: like the generated ones, but the rows stay encoded. A
 //! generated row is some fifty allocations, and most policies look at a label or two.
 
-use extender_policy_api::v1beta1::{Call, Candidate, Pod, TableView};
+use extender_policy_api::v1beta1::{Call, Candidate, Pod, TableView, Verb};
 use prost::bytes::Bytes;
 
 use crate::wire::{Field, FieldValue, Fields};
 
-/// `Call.args` of an encoded request of any verb: the last one that is set, also if the call comes in parts, which a
-/// decoder merges.
-pub fn args(request: &[u8]) -> &[u8] {
-    slices(request, 1).flat_map(|call| slices(call, 5)).last().unwrap_or_default()
+/// `Call.args` and `Call.args_sha256` of an encoded request of any verb: the last ones that are set, also if the call comes
+/// in parts, which a decoder merges.
+pub fn args(request: &[u8]) -> (&[u8], &[u8]) {
+    let last =
+        |number| slices(request, 1).flat_map(move |call| slices(call, number)).last().unwrap_or_default();
+    (last(5), last(8))
+}
+
+/// `ChangeRequest.hook` of an encoded request: the last one that is set.
+pub fn hook(request: &[u8]) -> i32 {
+    let number = |field| match field {
+        // Larger numbers name no hook, like negative ones.
+        Ok(Field { tag: 4, value: FieldValue::Number(number) }) => Some(i32::try_from(number).unwrap_or(-1)),
+        _ => None,
+    };
+    Fields::of(request).filter_map(number).last().unwrap_or_default()
 }
 
 /// The fields of this number that can hold messages or bytes, as far as the message can be read.
@@ -33,15 +45,28 @@ pub struct FilterRequest {
     pub want_scores: bool,
 }
 
-/// `ScoreRequest`, `BeforeFilterNodesRequest` and `BeforeScoreRequest`, which have the same fields.
+/// `ScoreRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct NodesRequest {
+pub struct ScoreRequest {
     #[prost(message, optional, tag = "1")]
     pub call: Option<Call>,
     #[prost(message, optional, tag = "2")]
     pub pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
     pub nodes: Option<NodeList>,
+}
+
+/// `ChangeRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ChangeRequest {
+    #[prost(message, optional, tag = "1")]
+    pub call: Option<Call>,
+    #[prost(message, optional, tag = "2")]
+    pub pod: Option<Pod>,
+    #[prost(message, optional, tag = "3")]
+    pub nodes: Option<NodeList>,
+    #[prost(enumeration = "Verb", tag = "4")]
+    pub hook: i32,
 }
 
 /// `PreemptRequest`.
@@ -87,8 +112,8 @@ pub struct NodeRows {
 /// `NodeRef`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeRef {
-    #[prost(fixed64, tag = "1")]
-    pub table: u64,
+    #[prost(string, tag = "5")]
+    pub table: String,
     #[prost(uint64, tag = "2")]
     pub at_least: u64,
     #[prost(uint32, repeated, tag = "3")]
@@ -101,8 +126,8 @@ pub struct NodeRef {
 /// `SyncNodesRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SyncNodesRequest {
-    #[prost(fixed64, tag = "1")]
-    pub table: u64,
+    #[prost(string, tag = "7")]
+    pub table: String,
     #[prost(uint64, tag = "2")]
     pub version: u64,
     #[prost(message, optional, tag = "3")]
@@ -133,19 +158,28 @@ mod tests {
 
     #[test]
     fn args_are_those_of_the_merged_call() {
-        let part = |args: &[u8], id: &str| {
-            let call = Call { args: args.to_vec().into(), id: id.to_owned(), ..Call::default() };
+        let part = |args: &[u8], args_sha256: &[u8]| {
+            let (args, args_sha256) = (args.to_vec().into(), args_sha256.to_vec().into());
+            let call = Call { args, args_sha256, ..Call::default() };
             FilterRequest { call: Some(call), ..FilterRequest::default() }.encode_to_vec()
         };
         for (message, expected) in [
-            (vec![], &b""[..]),
-            (part(b"{1}", "a"), b"{1}"),
-            ([part(b"{1}", "a"), part(b"", "b")].concat(), b"{1}"),
-            ([part(b"{1}", "a"), part(b"{2}", "b")].concat(), b"{2}"),
+            (vec![], (&b""[..], &b""[..])),
+            (part(b"{1}", b"a"), (b"{1}", b"a")),
+            ([part(b"{1}", b""), part(b"", b"b")].concat(), (b"{1}", b"b")),
+            ([part(b"{1}", b"a"), part(b"{2}", b"")].concat(), (b"{2}", b"a")),
         ] {
             assert_eq!(args(&message), expected);
             let merged = FilterRequest::decode(&*message).unwrap().call.unwrap_or_default();
-            assert_eq!(args(&message), merged.args);
+            assert_eq!(args(&message), (&*merged.args, &*merged.args_sha256));
+        }
+    }
+
+    #[test]
+    fn the_hook_is_the_last_one() {
+        let request = |hook| ChangeRequest { hook, ..ChangeRequest::default() }.encode_to_vec();
+        for message in [vec![], request(5), request(-1), [request(5), request(6)].concat()] {
+            assert_eq!(hook(&message), ChangeRequest::decode(&*message).unwrap().hook);
         }
     }
 }

@@ -92,11 +92,8 @@ const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) ->
     CountedField { field, bytes, kind: Kind::Element(name, shape) }
 }
 
-/// `FilterRequest`, `ScoreRequest`, and the requests of hooks about nodes.
+/// `FilterRequest`, `ScoreRequest` and `ChangeRequest`.
 pub const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
-
-/// `BeforeFilterRequest`.
-pub const BEFORE_FILTER: Shape = &[message(2, POD)];
 
 /// `PreemptRequest`.
 pub const PREEMPT: Shape = &[
@@ -109,7 +106,18 @@ pub const PREEMPT: Shape = &[
 pub const BIND: Shape = &[message(6, POD)];
 
 /// `GetInfoRequest`.
-pub const GET_INFO: Shape = &[plain(2, listed::<String>())];
+pub const GET_INFO: Shape = &[plain(2, listed::<String>()), message(5, KNOWN)];
+
+const KNOWN: Shape = &[
+    numbers(1, listed::<i32>()),
+    numbers(2, listed::<i32>()),
+    numbers(3, listed::<i32>()),
+    numbers(4, listed::<i32>()),
+    numbers(5, listed::<i32>()),
+    numbers(6, listed::<i32>()),
+    plain(7, listed::<String>()),
+    plain(8, listed::<String>()),
+];
 
 /// `IntrospectRequest`.
 pub const INTROSPECT: Shape = &[plain(4, MAP_ENTRY), plain(5, MAP_ENTRY)];

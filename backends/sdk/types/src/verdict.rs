@@ -19,28 +19,30 @@ pub struct Refusal {
     /// For people: it appears in the pod's `PodScheduled` condition.
     pub reason: Reason,
     /// Whether evicting pods could help.
-    pub preemption: Preemption,
+    pub kind: RejectionKind,
     /// The policy's rule that refuses, for people who look for the cause: `explain` and the gateway's decision log show
     /// it, the pod's condition does not. At most 63 bytes are sent.
     pub rule: Option<Reason>,
 }
 
-/// Could evicting pods from the node change the verdict?
+/// What a refusal means for preemption: the two codes of kube-scheduler's plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Preemption {
-    /// No. Correct for every property of the node, such as its labels.
-    WouldNotHelp,
-    /// Perhaps. It only counts if the operator allows it.
-    MayHelp,
+pub enum RejectionKind {
+    /// `Unschedulable`: without some of the pods on the node the verdict could be another one. kube-scheduler may evict
+    /// pods there, if the operator allows that.
+    Unschedulable,
+    /// `UnschedulableAndUnresolvable`: no eviction on the node would help, as with every property of the node, such as its
+    /// labels. kube-scheduler does not try any.
+    Unresolvable,
 }
 
 impl Verdict {
-    /// Refuses the node.
+    /// Refuses the node. Evicting pods from it could change that, unless it is [`unresolvable`](Self::unresolvable).
     ///
     /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a
     /// free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
     pub fn reject(reason: impl Into<Reason>) -> Self {
-        Self::Reject(Refusal { reason: reason.into(), preemption: Preemption::WouldNotHelp, rule: None })
+        Self::Reject(Refusal { reason: reason.into(), kind: RejectionKind::Unschedulable, rule: None })
     }
 
     /// Names the rule of the policy that refuses, as its author or operator calls it. An accepted node stays accepted.
@@ -59,12 +61,13 @@ impl Verdict {
         }
     }
 
-    /// Declares that evicting pods from this node could change the verdict. An accepted node stays accepted.
+    /// Declares that no eviction of pods from this node would change the verdict, so that kube-scheduler tries none: for
+    /// whatever does not depend on the pods on the node, such as its labels. An accepted node stays accepted.
     #[must_use]
-    pub fn preemption_may_help(self) -> Self {
+    pub fn unresolvable(self) -> Self {
         match self {
             Self::Accept => Self::Accept,
-            Self::Reject(refusal) => Self::Reject(Refusal { preemption: Preemption::MayHelp, ..refusal }),
+            Self::Reject(refusal) => Self::Reject(Refusal { kind: RejectionKind::Unresolvable, ..refusal }),
         }
     }
 }

@@ -22,7 +22,9 @@ impl Policy for ClosedZones {
 
     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
         match node.label(&self.label) {
-            Some(zone) if self.closed.iter().any(|closed| closed == zone) => Verdict::reject("zone is closed"),
+            Some(zone) if self.closed.iter().any(|closed| closed == zone) => {
+                Verdict::reject("zone is closed").unresolvable()
+            }
             _ => Verdict::Accept,
         }
     }

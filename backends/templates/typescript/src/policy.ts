@@ -28,7 +28,8 @@ export class ClosedZones extends Policy {
 
   override filter(_pod: Pod, node: Node): Verdict {
     const zone = node.get(this.#zone);
-    return zone !== undefined && this.#closed.has(zone) ? Verdict.reject('zone is closed') : Verdict.accept;
+    const isClosed = zone !== undefined && this.#closed.has(zone);
+    return isClosed ? Verdict.reject('zone is closed').unresolvable() : Verdict.accept;
   }
 }
 

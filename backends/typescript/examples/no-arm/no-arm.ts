@@ -11,6 +11,8 @@ export class NoArm extends Policy {
   }
 
   override filter(_pod: Pod, node: Node): Verdict {
-    return node.get(arch) === 'arm64' ? Verdict.reject('arm64 nodes are not in use yet') : Verdict.accept;
+    return node.get(arch) === 'arm64'
+      ? Verdict.reject('arm64 nodes are not in use yet').unresolvable()
+      : Verdict.accept;
   }
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
 
 import { ChannelCredentials } from '@grpc/grpc-js';
@@ -52,10 +53,10 @@ test('the price of a CPU is the score, in millionths', () => {
   assert.deepEqual(score(backend, pod, [...nodes, other]), [100_000, 30_000, 50_000, 200_000]);
   const { verbs } = info(backend);
   assert.deepEqual(
-    verbs.map(({ pure, reversed }) => [pure, reversed]),
+    verbs.map(({ effects, reversed }) => [effects, reversed]),
     [
-      [true, false],
-      [true, true],
+      [infoMessages.Effects.PURE, false],
+      [infoMessages.Effects.PURE, true],
     ],
   );
   const priced = withArgs(nodeCost(clock.read), { ...ARGS, others: { price: 1, per: 'cpu' } });
@@ -67,7 +68,7 @@ test('a closed pool is rejected, and opens at its hour', () => {
   const backend = withArgs(nodeCost(clock.read), ARGS);
   assert.deepEqual(filter(backend, pod, nodes), []);
   clock.set('2026-01-05T17:00:00Z');
-  const closed = { node: 'office', reason: 'node pool is closed', rule: 'hours', preemptionMayHelp: false };
+  const closed = { node: 'office', reason: 'node pool is closed', rule: 'hours', unresolvable: true };
   assert.deepEqual(filterInDetail(backend, pod, nodes), [closed]);
   clock.set('2026-01-12T07:00:00Z');
   assert.deepEqual(filter(backend, pod, nodes), []);
@@ -220,10 +221,11 @@ test('over a socket, answers carry the revision of the state that they are from'
         }
       });
     });
-  const asked = (reads: number): Promise<policyMessages.FilterResponse> =>
+  const sha256 = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest();
+  const asked = (reads: Buffer): Promise<policyMessages.FilterResponse> =>
     new Promise((resolve, reject) => {
       const request = policyMessages.FilterRequest.fromPartial({
-        call: { id: 'c', purpose: policyMessages.Purpose.DECIDE, args, reads },
+        call: { id: 'c', purpose: policyMessages.Purpose.DECIDE, argsSha256: sha256(args), reads },
         pod: { facts: {} },
         nodes: {
           count: 1,
@@ -239,7 +241,7 @@ test('over a socket, answers carry the revision of the state that they are from'
       });
     });
   const { revision, verbs } = await handshake();
-  const reads = verbs[0]?.reads?.id ?? 0;
+  const reads = sha256(infoMessages.Reads.encode(verbs[0]?.reads ?? infoMessages.Reads.create()).finish());
   const open = await asked(reads);
   assert.deepEqual([open.rejections.length, open.result?.revision], [0, revision]);
   clock.set('2026-01-05T17:00:00Z');

@@ -100,8 +100,8 @@ type Price = Pick<args.Infer<typeof pool>, keyof typeof priceFields>;
 /** Milliseconds since 1970. */
 export type Clock = () => number;
 
-const CLOSED = Verdict.reject('node pool is closed').byRule('hours');
-const CLOSING = Verdict.reject('node pool closes before the pod ends').byRule('closing');
+const CLOSED = Verdict.reject('node pool is closed').byRule('hours').unresolvable();
+const CLOSING = Verdict.reject('node pool closes before the pod ends').byRule('closing').unresolvable();
 
 /** Steps until each pool closes: 0 or more if it is open, undefined if it is closed. */
 type Remaining = ReadonlyMap<string, number | undefined>;

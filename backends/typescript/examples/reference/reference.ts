@@ -44,10 +44,10 @@ const hookReads = new Reads();
 const hookApp = hookReads.podLabel('app');
 const hookZone = hookReads.nodeLabel('zone');
 
-const CLOSED = Verdict.reject('zone is closed').byRule('zone');
-const TAINTED = Verdict.reject('taint is not tolerated').byRule('taints');
-const SMALL = Verdict.reject('not enough CPU').byRule('cpu').preemptionMayHelp();
-const CROWDED = Verdict.reject('too many pods of one owner').byRule('owner');
+const CLOSED = Verdict.reject('zone is closed').byRule('zone').unresolvable();
+const TAINTED = Verdict.reject('taint is not tolerated').byRule('taints').unresolvable();
+const SMALL = Verdict.reject('not enough CPU').byRule('cpu');
+const CROWDED = Verdict.reject('too many pods of one owner').byRule('owner').unresolvable();
 
 const NO_APP = new PodChange({ removeLabels: ['app'], reason: 'the zone is no app' });
 const ZONELESS = new NodeChange({

@@ -4,28 +4,24 @@ import { type Asked, counted, type Decision } from '../answer.js';
 import { nodeChangesOf, podChangeOf } from '../change/checked.js';
 import type { ScoreChanges } from '../change.js';
 import { CallError } from '../errors.js';
-import type {
-  BeforeFilterNodesResponse,
-  BeforeFilterResponse,
-  BeforeScoreResponse,
-} from '../gen/extender/policy/v1beta1/hooks.js';
+import type { ChangeResponse } from '../gen/extender/policy/v1beta1/hooks.js';
 
 /** The fields of {@link ScoreChanges}. */
 const FIELDS = ['pod', 'nodes'];
 
 /** What changes about the pod before nodes are filtered for it. */
-export function beforeFilter({ prepared, pod }: Asked): Decision<BeforeFilterResponse> {
-  return { pod: podChangeOf('beforeFilter', prepared.policy.beforeFilter(pod)) };
+export function beforeFilter({ prepared, pod }: Asked): Decision<ChangeResponse> {
+  return { pod: podChangeOf('beforeFilter', prepared.policy.beforeFilter(pod)), nodes: [] };
 }
 
 /** What changes about the nodes before they are filtered. */
-export function beforeFilterNodes({ prepared, pod, nodes }: Asked): Decision<BeforeFilterNodesResponse> {
-  const changes = prepared.policy.beforeFilterNodes(pod, nodes);
-  return { nodes: nodeChangesOf('beforeFilterNodes', counted('beforeFilterNodes', changes, nodes.length)) };
+export function beforeFilterNodes({ prepared, pod, nodes }: Asked): Decision<ChangeResponse> {
+  const changes = counted('beforeFilterNodes', prepared.policy.beforeFilterNodes(pod, nodes), nodes.length);
+  return { pod: undefined, nodes: nodeChangesOf('beforeFilterNodes', changes) };
 }
 
 /** What changes about the pod and the nodes before they are scored. */
-export function beforeScore({ prepared, pod, nodes }: Asked): Decision<BeforeScoreResponse> {
+export function beforeScore({ prepared, pod, nodes }: Asked): Decision<ChangeResponse> {
   const changes = checkedChanges(prepared.policy.beforeScore(pod, nodes));
   const ofNodes = changes.nodes === undefined ? [] : counted('beforeScore', changes.nodes, nodes.length);
   return { pod: podChangeOf('beforeScore', changes.pod), nodes: nodeChangesOf('beforeScore', ofNodes) };

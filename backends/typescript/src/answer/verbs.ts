@@ -10,11 +10,7 @@ import {
   preempted,
   scored,
 } from '../answer.js';
-import type {
-  BeforeFilterNodesResponse,
-  BeforeFilterResponse,
-  BeforeScoreResponse,
-} from '../gen/extender/policy/v1beta1/hooks.js';
+import type { ChangeResponse } from '../gen/extender/policy/v1beta1/hooks.js';
 import type {
   FilterResponse,
   PreemptResponse,
@@ -30,18 +26,20 @@ interface Decisions {
   readonly Filter: Decision<FilterResponse>;
   readonly Score: Decision<ScoreResponse>;
   readonly Preempt: Decision<PreemptResponse>;
-  readonly BeforeFilter: Decision<BeforeFilterResponse>;
-  readonly BeforeFilterNodes: Decision<BeforeFilterNodesResponse>;
-  readonly BeforeScore: Decision<BeforeScoreResponse>;
+  readonly BeforeFilter: Decision<ChangeResponse>;
+  readonly BeforeFilterNodes: Decision<ChangeResponse>;
+  readonly BeforeScore: Decision<ChangeResponse>;
 }
+
+const UNCHANGED: Decision<ChangeResponse> = { pod: undefined, nodes: [] };
 
 const VERBS: { readonly [Verb in QuestionVerb]: Answering<Decisions[Verb]> } = {
   Filter: { shape: QUESTION, none: { rejections: [], scores: undefined }, decide: filtered },
   Score: { shape: QUESTION, none: { scores: undefined }, decide: scored },
   Preempt: { shape: PREEMPT, none: { kept: [] }, check: checkCandidates, decide: preempted },
-  BeforeFilter: { shape: BEFORE_FILTER, none: { pod: undefined }, decide: beforeFilter },
-  BeforeFilterNodes: { shape: QUESTION, none: { nodes: [] }, decide: beforeFilterNodes },
-  BeforeScore: { shape: QUESTION, none: { pod: undefined, nodes: [] }, decide: beforeScore },
+  BeforeFilter: { shape: BEFORE_FILTER, none: UNCHANGED, decide: beforeFilter },
+  BeforeFilterNodes: { shape: QUESTION, none: UNCHANGED, decide: beforeFilterNodes },
+  BeforeScore: { shape: QUESTION, none: UNCHANGED, decide: beforeScore },
 };
 
 /** The answer to an encoded request of a verb or a hook. */

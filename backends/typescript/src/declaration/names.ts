@@ -6,7 +6,7 @@ export type HookName = 'BeforeFilter' | 'BeforeFilterNodes' | 'BeforeScore';
 /** One of the verbs, hooks included, by the name of its method. */
 export type VerbName = 'Filter' | 'Score' | 'Preempt' | 'Bind' | HookName;
 
-/** Whether a verb is a method of HookService. */
+/** Whether a verb is a hook, which are one method of HookService. */
 export function isHook(verb: VerbName): verb is HookName {
   return verb.startsWith('Before');
 }

@@ -1,5 +1,6 @@
 /** A declaration as both sides of a call use it: the contract's message, and where each value is. */
 
+import { sha256 } from '../digest.js';
 import {
   NodeReads,
   type NodePart as NodePartNumber,
@@ -56,6 +57,8 @@ export class Layout {
   readonly message: ReadsMessage;
   /** As in the view of a table of nodes, where nothing is not the same as no declaration. */
   readonly rows: NodeReads;
+  /** Of the message: what `Call.reads` is in requests that are made for it. */
+  readonly digest: Buffer;
   /** {@link rows} as bytes, for comparison. */
   readonly rowsKey: string;
 
@@ -84,24 +87,14 @@ export class Layout {
     });
     this.rowsKey = rowsKey(this.rows);
     this.message = {
-      id: 0,
       pod: PodReads.encode(podReads).finish().length === 0 ? undefined : podReads,
       node: namesOnly || this.rowsKey === '' ? undefined : this.rows,
     };
-    this.message.id = declarationId(ReadsMessage.encode(this.message).finish());
+    this.digest = sha256(ReadsMessage.encode(this.message).finish());
   }
 }
 
 /** What the rows of a table contain, for comparison. */
 export function rowsKey(reads: NodeReads): string {
   return Buffer.from(NodeReads.encode(reads).finish()).toString('latin1');
-}
-
-/**
- * FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration agree. Never 0,
- * which stands for no declaration.
- */
-function declarationId(message: Uint8Array): number {
-  const hash = message.reduce((mixed, byte) => Math.imul(mixed ^ byte, 0x01000193) >>> 0, 0x811c9dc5);
-  return Math.max(hash, 1);
 }

@@ -11,8 +11,7 @@ use axum::{
 use extender_gateway_api::API_VERSION;
 use extender_gateway_backend::{
     Backend,
-    api::ApiVersion,
-    info::{Info, NodesView},
+    info::{ApiVersion, Info, NodesView},
 };
 use extender_gateway_cluster::table::{NodeTable, ViewId};
 use extender_gateway_core::reason::one_line;

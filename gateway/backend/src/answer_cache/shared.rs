@@ -4,18 +4,18 @@
 
 use std::sync::{Arc, Weak};
 
-use extender_policy_api::v1beta1::GetInfoResponse;
+use extender_gateway_contract::api::Handshake;
 use parking_lot::Mutex;
 
 use super::AnswerCache;
 
 /// The caches in use, by handshake.
 #[derive(Debug, Default)]
-pub struct SharedCaches(Mutex<Vec<(GetInfoResponse, Weak<AnswerCache>)>>);
+pub struct SharedCaches(Mutex<Vec<(Handshake, Weak<AnswerCache>)>>);
 
 impl SharedCaches {
     /// The cache for a handshake: the one that others use, unless it is outdated.
-    pub fn of(&self, handshake: &GetInfoResponse, make: impl FnOnce() -> AnswerCache) -> Arc<AnswerCache> {
+    pub fn of(&self, handshake: &Handshake, make: impl FnOnce() -> AnswerCache) -> Arc<AnswerCache> {
         let mut caches = self.0.lock();
         caches.retain(|(_, cache)| cache.upgrade().is_some_and(|cache| !cache.is_outdated()));
         let known = caches.iter().find(|(known, _)| known == handshake);
@@ -32,11 +32,14 @@ impl SharedCaches {
 mod tests {
     use std::num::NonZeroU32;
 
+    use extender_policy_api::v1beta1::GetInfoResponse;
+
     use super::*;
     use crate::answer_cache::CachedVerbs;
 
-    fn handshake(revision: &str) -> GetInfoResponse {
-        GetInfoResponse { revision: revision.to_owned(), ..GetInfoResponse::default() }
+    fn handshake(revision: &str) -> Handshake {
+        let response = GetInfoResponse { revision: revision.to_owned(), ..GetInfoResponse::default() };
+        Handshake { response, reads: Vec::new() }
     }
 
     #[test]

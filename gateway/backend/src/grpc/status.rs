@@ -24,6 +24,8 @@ pub struct RpcError {
     pub scope: FailureScope,
     /// Whether the backend may have processed the call.
     pub processed: Processed,
+    /// Which of the errors of its status it is, if the backend says so.
+    pub reason: Option<ErrorReason>,
 }
 
 /// Whether a backend may have processed a call that failed.
@@ -48,6 +50,11 @@ impl RpcError {
     /// Whether the backend does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
         self.status == Some(Code::Unimplemented)
+    }
+
+    /// Whether the backend does not hold the args that the call names.
+    pub fn lacks_args(&self) -> bool {
+        self.status == Some(Code::FailedPrecondition) && self.reason == Some(ErrorReason::ArgsUnknown)
     }
 
     /// Whether the call certainly had no effect: it was not processed, or was refused as a request before the policy saw it.
@@ -104,7 +111,7 @@ impl fmt::Display for RpcError {
 
 impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
-        Self { status: None, failure, scope: FailureScope::Call, processed: Processed::Perhaps }
+        Self { status: None, failure, scope: FailureScope::Call, processed: Processed::Perhaps, reason: None }
     }
 }
 
@@ -120,7 +127,8 @@ impl From<h2::Error> for RpcError {
         // h2 reports a GOAWAY of the peer to the streams that it excludes, and to those that are not opened any more.
         let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
         let processed = if error.is_remote() && is_refused { Processed::Never } else { Processed::Perhaps };
-        Self { status: is_canceled.then_some(Code::Cancelled), failure, scope, processed }
+        let status = is_canceled.then_some(Code::Cancelled);
+        Self { status, failure, scope, processed, reason: None }
     }
 }
 
@@ -166,7 +174,7 @@ pub fn ended_ok(headers: &HeaderMap) -> Result<(), RpcError> {
         _ => FailureKind::Status,
     };
     let failure = BackendFailure::new(kind, described(known, &message));
-    Err(RpcError { status: Some(known), ..failure.into() })
+    Err(RpcError { status: Some(known), reason: reason_of(headers), ..failure.into() })
 }
 
 /// A number of digits only, no longer than the largest number.

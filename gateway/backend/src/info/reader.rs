@@ -19,18 +19,19 @@ use extender_gateway_object::{
 };
 use extender_gateway_settings::{BackendSettings, NodeSource, Normalize, ScoreSettings};
 use extender_policy_api::v1beta1::{
-    self as api, ChangedPart, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
+    self as api, ChangedPart, Effects, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
 };
 
-use crate::api::ApiVersion;
-
 use super::{
-    BindPlan, ClusterTables, HOOK_SERVICE, HookPlan, NodesView, Plan, PodHookPlan, ScorePlan, VerbPlan, reads,
+    ApiVersion, BindPlan, ClusterTables, HOOK_SERVICE, HookPlan, NodesView, Plan, PodHookPlan, ReadsId,
+    ScorePlan, VerbPlan, reads,
 };
 
 /// The handshake to parse.
 pub(super) struct Reader<'r> {
     pub(super) response: &'r GetInfoResponse,
+    /// The names of its declarations, verb by verb.
+    pub(super) reads: &'r [ReadsId],
     pub(super) known: &'r ClusterTables,
 }
 
@@ -38,7 +39,7 @@ impl Reader<'_> {
     /// The view of pods.
     fn pod(&self, verb: &VerbInfo) -> PodView {
         let (facts, identity) = match &verb.reads {
-            None => (PodFactsView::from(self.prefixes()), !verb.pure),
+            None => (PodFactsView::from(self.prefixes()), verb.effects() != Effects::Pure),
             Some(Reads { pod: None, .. }) => ((&api::PodReads::default()).into(), false),
             Some(Reads { pod: Some(pod), .. }) => (pod.into(), reads_identity(pod)),
         };
@@ -92,7 +93,6 @@ impl Reader<'_> {
     fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
         let excluded = [
             (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
-            (verb.side_effects, "has side effects"),
             (verb.node_view() == NodeView::FactsAndRaw, "requests the JSON of nodes"),
             (self.response.pod_raw, "requests the JSON of pods"),
             (
@@ -100,8 +100,9 @@ impl Reader<'_> {
                 "reads the identity of pods",
             ),
         ];
-        match excluded.iter().find(|(holds, _)| verb.pure && *holds) {
-            None => Ok(verb.pure),
+        let pure = verb.effects() == Effects::Pure;
+        match excluded.iter().find(|(holds, _)| pure && *holds) {
+            None => Ok(pure),
             Some((_, why)) => {
                 Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
             }
@@ -125,7 +126,7 @@ impl Reader<'_> {
 
     fn preempt(&self) -> Result<VerbPlan, BackendFailure> {
         let verb = self.verb(Verb::Preempt, "preempt")?;
-        if verb.pure {
+        if verb.effects() == Effects::Pure {
             return Err(unsuitable("declares preempt pure, but its answers depend on the victims"));
         }
         let nodes = self.nodes(verb)?;
@@ -139,14 +140,15 @@ impl Reader<'_> {
 
     fn verb_plan(&self, verb: &VerbInfo, nodes: NodesView, pure: bool) -> VerbPlan {
         let pod = self.pod(verb);
-        let per_node = verb.scope() == Scope::Node && !verb.side_effects;
+        let side_effects = verb.effects() == Effects::ChangesOutside;
+        let per_node = verb.scope() == Scope::Node && !side_effects;
         VerbPlan {
             nodes,
             reads_of_pods: reads_of_pods(verb, &pod),
             pod,
-            reads_id: reads_id(verb),
+            reads_id: self.reads_id(verb),
             turn: if per_node { Turn::Parallel } else { Turn::InTurn },
-            side_effects: verb.side_effects,
+            side_effects,
             pure,
         }
     }
@@ -170,7 +172,7 @@ impl Reader<'_> {
         let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };
         let pure = self.is_pure(&alone, name)?;
         let pod = self.pod(verb);
-        let (reads_of_pods, reads_id) = (reads_of_pods(verb, &pod), reads_id(verb));
+        let (reads_of_pods, reads_id) = (reads_of_pods(verb, &pod), self.reads_id(verb));
         Ok(PodHookPlan { pod, reads_id, reads_of_pods, pure, changes })
     }
 
@@ -182,7 +184,7 @@ impl Reader<'_> {
                 "declares {name} without the service {HOOK_SERVICE} in `services`"
             )));
         }
-        if verb.side_effects {
+        if verb.effects() == Effects::ChangesOutside {
             return Err(unsuitable(format!(
                 "declares that {name} has side effects, which hooks cannot have"
             )));
@@ -210,7 +212,7 @@ impl Reader<'_> {
 
     fn bind(&self) -> Result<BindPlan, BackendFailure> {
         let verb = self.verb(Verb::Bind, "bind")?;
-        Ok(BindPlan { pod: self.pod(verb), reads_id: reads_id(verb) })
+        Ok(BindPlan { pod: self.pod(verb), reads_id: self.reads_id(verb) })
     }
 
     /// What the backend declares about a verb, if it can be used at all.
@@ -251,6 +253,12 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// The name of a verb's declaration.
+    fn reads_id(&self, verb: &VerbInfo) -> ReadsId {
+        let at = self.response.verbs.iter().position(|declared| declared.verb == verb.verb);
+        at.and_then(|at| self.reads.get(at)).copied().unwrap_or_default()
+    }
+
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
         if verb.usage && view == Some(NodeView::Name) {
@@ -287,9 +295,8 @@ fn contradiction(hook: PolicyVerb, verb: &VerbInfo, part: ChangedPart) -> Option
     match hook {
         PolicyVerb::BeforeFilter => (!is_of_pod).then_some("but it is about the pod alone"),
         PolicyVerb::BeforeFilterNodes => is_of_pod.then_some("but it is about nodes alone"),
-        PolicyVerb::BeforeScore => {
-            (is_of_pod && verb.pure).then_some("and that it is pure; these are mutually exclusive")
-        }
+        PolicyVerb::BeforeScore => (is_of_pod && verb.effects() == Effects::Pure)
+            .then_some("and that it is pure; these are mutually exclusive"),
         PolicyVerb::Filter | PolicyVerb::Score | PolicyVerb::Preempt | PolicyVerb::Bind => {
             Some("but it is no hook")
         }
@@ -299,11 +306,6 @@ fn contradiction(hook: PolicyVerb, verb: &VerbInfo, part: ChangedPart) -> Option
 /// What a verb reads of pods, in words; `None` without a declaration.
 fn reads_of_pods(verb: &VerbInfo, pod: &PodView) -> Option<Arc<str>> {
     verb.reads.is_some().then(|| reason::one_line(&pod.words(), reason::LONGEST).into())
-}
-
-/// The id of a verb's declaration; 0 without one.
-fn reads_id(verb: &VerbInfo) -> u32 {
-    verb.reads.as_ref().map_or(0, |reads| reads.id)
 }
 
 fn pod_counts(verb: &VerbInfo) -> &[api::PodCountReads] {

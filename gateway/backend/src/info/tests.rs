@@ -2,15 +2,21 @@ use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_gateway_object::view::KeyPrefixes;
 use extender_gateway_settings::{Config, Normalize, ScoreSettings, Weight};
 use extender_policy_api::v1beta1::{
-    self as api, ChangedPart, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, Scope,
-    TopologyCountReads, Verb, VerbInfo,
+    self as api, ChangedPart, Effects, GetInfoResponse, MapReads, NodeReads, NodeView, PodCountReads,
+    PodPart, PodReads, Reads, Scope, TopologyCountReads, Verb, VerbInfo,
 };
 
 use std::path::Path;
 
-use crate::api::ApiVersion;
+use prost::Message;
 
 use super::*;
+
+/// Reads a handshake as the gateway gets it.
+fn read(response: &GetInfoResponse, settings: &config::BackendSettings, known: &ClusterTables) -> Info {
+    let handshake = Handshake::read(&response.encode_to_vec(), ApiVersion::NEWEST).unwrap();
+    Info::read(handshake, settings, known)
+}
 
 fn known(source: NodeSource) -> ClusterTables {
     ClusterTables { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
@@ -70,7 +76,7 @@ fn refusal(info: &VerbInfo, services: &[&str]) -> Option<String> {
         Verb::BeforeFilterNodes => PolicyVerb::BeforeFilterNodes,
         _ => PolicyVerb::BeforeScore,
     };
-    let read = Info::read(response, &settings, &known(NodeSource::Request));
+    let read = read(&response, &settings, &known(NodeSource::Request));
     read.refusal(verb).map(|failure| failure.detail.clone())
 }
 
@@ -79,7 +85,7 @@ fn a_hook_that_cannot_be_used_says_why() {
     let of_pod = || hook(Verb::BeforeFilter, &[ChangedPart::PodLabels, ChangedPart::PodRequests]);
     let of_nodes = || hook(Verb::BeforeFilterNodes, &[ChangedPart::NodeTaints]);
     let of_score = || hook(Verb::BeforeScore, &[ChangedPart::NodeUsage, ChangedPart::PodLabels]);
-    for info in [of_pod(), of_nodes(), of_score(), VerbInfo { pure: true, ..of_pod() }] {
+    for info in [of_pod(), of_nodes(), of_score(), VerbInfo { effects: Effects::Pure.into(), ..of_pod() }] {
         assert_eq!(refusal(&info, &[HOOK_SERVICE]), None);
     }
     for (info, sentence) in [
@@ -105,15 +111,15 @@ fn a_hook_that_cannot_be_used_says_why() {
             "declares that beforeFilterNodes changes part 0, which this gateway version does not support",
         ),
         (
-            VerbInfo { pure: true, ..of_score() },
+            VerbInfo { effects: Effects::Pure.into(), ..of_score() },
             "declares that beforeScore changes pod labels, and that it is pure; these are mutually exclusive",
         ),
         (
-            VerbInfo { side_effects: true, ..of_nodes() },
+            VerbInfo { effects: Effects::ChangesOutside.into(), ..of_nodes() },
             "declares that beforeFilterNodes has side effects, which hooks cannot have",
         ),
         (
-            VerbInfo { pure: true, scope: Scope::WholeSet.into(), ..of_nodes() },
+            VerbInfo { effects: Effects::Pure.into(), scope: Scope::WholeSet.into(), ..of_nodes() },
             "declares beforeFilterNodes pure and also depends on the whole set of nodes; these are mutually exclusive",
         ),
         (
@@ -168,7 +174,7 @@ fn a_verb_that_cannot_be_used_says_why() {
         (
             GetInfoResponse { api_version: "v9".into(), ..response(vec![filter()]) },
             request(),
-            "implements API \"v9\"; this gateway supports \"extender.policy.v1beta1\"",
+            "implements API \"v9\"; this gateway supports \"extender.policy.v1beta1\" and \"extender.policy.v1alpha1\"",
         ),
         (
             GetInfoResponse { requires: vec!["usage".into()], ..response(vec![filter()]) },
@@ -191,7 +197,7 @@ fn a_verb_that_cannot_be_used_says_why() {
             "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File",
         ),
     ] {
-        let info = Info::read(response, &configured("filter: {}"), &known);
+        let info = read(&response, &configured("filter: {}"), &known);
         assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, sentence);
     }
 }
@@ -204,8 +210,9 @@ fn only_a_per_node_verb_without_side_effects_is_asked_at_once() {
         (Scope::WholeSet, false, Turn::InTurn),
         (Scope::Unspecified, false, Turn::InTurn),
     ] {
-        let filter = VerbInfo { scope: scope as i32, side_effects, ..verb(Verb::Filter) };
-        let info = Info::read(response(vec![filter]), &configured("filter: {}"), &known(NodeSource::Request));
+        let effects = if side_effects { Effects::ChangesOutside } else { Effects::Unspecified }.into();
+        let filter = VerbInfo { scope: scope as i32, effects, ..verb(Verb::Filter) };
+        let info = read(&response(vec![filter]), &configured("filter: {}"), &known(NodeSource::Request));
         assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap().turn, turn, "{scope:?} {side_effects}");
     }
 }
@@ -258,7 +265,7 @@ fn the_operator_may_override_how_scores_are_normalized() {
             ..verb(Verb::Score)
         };
         let backend = config::BackendSettings { score: Some(settings), ..configured("filter: {}") };
-        let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
+        let info = read(&response(vec![score]), &backend, &known(NodeSource::Request));
         let read = info.score().map(|plan| plan.normalization).map_err(|failure| failure.detail.clone());
         assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
     }
@@ -283,7 +290,7 @@ fn scores_that_outweigh_plugins_are_noticed() {
         };
         let settings = settings(normalize, None);
         let backend = config::BackendSettings { score: Some(settings), ..configured("filter: {}") };
-        let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
+        let info = read(&response(vec![score]), &backend, &known(NodeSource::Request));
         let said = info.unscaled_scores().map(|scores| scores.to_string());
         let fits = match (&said, expected) {
             (None, None) => true,
@@ -315,7 +322,7 @@ fn preempt_calls_bring_no_nodes() {
             Err("does not serve preempt; remove preempt from its configuration"),
         ),
     ] {
-        let info = Info::read(response(verbs), &configured("preempt: {}"), &known);
+        let info = read(&response(verbs), &configured("preempt: {}"), &known);
         let view = info.about_nodes(PolicyVerb::Preempt);
         let view = view.map(|plan| plan.nodes.rows.clone()).map_err(|failure| failure.detail.clone());
         assert_eq!(view, expected.map_err(str::to_owned));
@@ -329,7 +336,7 @@ fn rows_are_kept_for_configured_verbs_alone() {
     let table = Arc::new(NodeTable::new());
     let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     let response = response(vec![named, raw(Verb::Score), raw(Verb::Preempt)]);
-    let read = |verbs| Info::read(response.clone(), &configured(verbs), &known);
+    let read = |verbs| read(&response, &configured(verbs), &known);
     let filtering = read("filter: {}");
     assert_eq!((table.columns(), known.offered.columns()), (1, 1));
     assert!(!*table.raw_wanted().borrow(), "the JSON of nodes is not kept for a verb that is never asked");
@@ -354,7 +361,7 @@ fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
         let prefixes = vec![format!("example.com/{number}")];
         let response = GetInfoResponse { annotation_prefixes: prefixes, ..response(verbs) };
         // The old one is used until the new one exists.
-        let next = Info::read(response, &configured("filter: {}, score: {weight: 1}, preempt: {}"), &known);
+        let next = read(&response, &configured("filter: {}, score: {weight: 1}, preempt: {}"), &known);
         assert!(table.columns() <= 2 && known.offered.columns() <= 2, "after {number} handshakes");
         latest = Some(next);
     }
@@ -438,16 +445,16 @@ fn a_declaration_that_cannot_be_used_says_why() {
             "nodes, but requests only their names",
         ),
     ] {
-        let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
+        let info = read(&response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
         let expected = format!("declares that filter reads {sentence}");
         assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, expected);
     }
-    let pure = VerbInfo { pure: true, ..pod_parts(&[identity]) };
-    let info = Info::read(response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
+    let pure = VerbInfo { effects: Effects::Pure.into(), ..pod_parts(&[identity]) };
+    let info = read(&response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
     let expected = "declares filter pure and also reads the identity of pods; these are mutually exclusive";
     assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, expected);
     let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
-    let info = Info::read(response(vec![bind]), &configured("bind: {}"), &known(NodeSource::Request));
+    let info = read(&response(vec![bind]), &configured("bind: {}"), &known(NodeSource::Request));
     let expected = "declares that bind reads nodes, but requests only their names";
     assert_eq!(info.bind().unwrap_err().detail, expected);
 }
@@ -461,13 +468,14 @@ fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
         ..VerbInfo::default()
     };
     let watched = ClusterTables { pods: Some(Arc::new(PodTable::new())), ..known(NodeSource::Request) };
-    let info = Info::read(response(vec![usage]), &configured("filter: {}"), &watched);
+    let info = read(&response(vec![usage]), &configured("filter: {}"), &watched);
     assert_eq!(
         info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
         "reads the usage of nodes, but requests only their names"
     );
-    let preempt = VerbInfo { verb: Verb::Preempt as i32, pure: true, ..VerbInfo::default() };
-    let info = Info::read(response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
+    let preempt =
+        VerbInfo { verb: Verb::Preempt as i32, effects: Effects::Pure.into(), ..VerbInfo::default() };
+    let info = read(&response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
     assert_eq!(
         info.about_nodes(PolicyVerb::Preempt).unwrap_err().detail,
         "declares preempt pure, but its answers depend on the victims"
@@ -499,7 +507,7 @@ fn counts_that_cannot_be_used_say_why() {
         ),
         (over_topologies(&[(1, "", "rack"); 9]), "9 topology counts of pods; at most 8 are accepted"),
     ] {
-        let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
+        let info = read(&response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
         assert_eq!(
             info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
             format!("declares that filter reads {sentence}")
@@ -507,11 +515,8 @@ fn counts_that_cannot_be_used_say_why() {
     }
     for (wanted, of) in [(Verb::Bind, PolicyVerb::Bind), (Verb::Preempt, PolicyVerb::Preempt)] {
         let verb = VerbInfo { verb: wanted as i32, ..over_topologies(&[(1, "", "rack")]) };
-        let info = Info::read(
-            response(vec![verb]),
-            &configured("preempt: {}, bind: {}"),
-            &known(NodeSource::Request),
-        );
+        let info =
+            read(&response(vec![verb]), &configured("preempt: {}, bind: {}"), &known(NodeSource::Request));
         let failure = info.refusal(of);
         let expected = format!(
             "declares that {} reads topology counts of pods, which only filter and score can read",
@@ -531,7 +536,7 @@ fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
             ..known(if table.is_some() { NodeSource::Watch } else { NodeSource::Request })
         });
     let read = |verb: &VerbInfo, known: &ClusterTables| {
-        let info = Info::read(response(vec![verb.clone()]), &configured("filter: {}"), known);
+        let info = read(&response(vec![verb.clone()]), &configured("filter: {}"), known);
         let over_topologies =
             verb.reads.as_ref().unwrap().pod.is_some() && info.about_nodes(PolicyVerb::Filter).is_ok();
         assert_eq!(info.topologies().count(), usize::from(over_topologies), "only those are waited for");
@@ -558,34 +563,35 @@ fn a_prefix_that_covers_no_key_is_no_contradiction() {
     let reads =
         NodeReads { labels: Some(map(&["a", "b/x", "b0"], &["a/", "b/y", "c"])), ..NodeReads::default() };
     let verbs = vec![of_nodes(reads)];
-    let info = Info::read(response(verbs), &configured("filter: {}"), &known(NodeSource::Request));
+    let info = read(&response(verbs), &configured("filter: {}"), &known(NodeSource::Request));
     let words = "label a, label b/x, label b0, labels a/*, labels b/y*, labels c*";
     assert_eq!(info.reads_in_words(PolicyVerb::Filter), Some(("nothing".to_owned(), words.to_owned())));
 }
 
 #[test]
 fn equal_declarations_share_a_view_and_scores_come_with_filter_only_then() {
-    let reads = |id, key| Reads {
-        id,
+    let reads = |part: PodPart, key| Reads {
+        pod: Some(PodReads { parts: vec![part.into()], ..PodReads::default() }),
         node: Some(NodeReads { labels: Some(map(&[key], &[])), ..NodeReads::default() }),
-        ..Reads::default()
     };
+    let (one, other) = (PodPart::Namespace, PodPart::Owner);
     let table = Arc::new(NodeTable::new());
     let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     for (of_score, views, scores) in [
-        (Some(reads(1, "zone")), 1, ScoresWanted::Wanted),
-        (Some(reads(2, "zone")), 1, ScoresWanted::Unwanted),
-        (Some(reads(1, "rack")), 2, ScoresWanted::Unwanted),
+        (Some(reads(one, "zone")), 1, ScoresWanted::Wanted),
+        (Some(reads(other, "zone")), 1, ScoresWanted::Unwanted),
+        (Some(reads(one, "rack")), 2, ScoresWanted::Unwanted),
         (None, 2, ScoresWanted::Unwanted),
     ] {
         let score = VerbInfo { reads: of_score, ..verb(Verb::Score) };
-        let verbs = vec![declaring(reads(1, "zone")), score];
-        let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
+        let verbs = vec![declaring(reads(one, "zone")), score];
+        let info = read(&response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
         assert_eq!((table.columns(), info.scores_with_filter), (views, scores));
     }
-    let score = VerbInfo { reads: Some(reads(1, "zone")), pure: true, ..verb(Verb::Score) };
-    let verbs = vec![declaring(reads(1, "zone")), score];
-    let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
+    let score =
+        VerbInfo { reads: Some(reads(one, "zone")), effects: Effects::Pure.into(), ..verb(Verb::Score) };
+    let verbs = vec![declaring(reads(one, "zone")), score];
+    let info = read(&response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
     assert_eq!(
         info.scores_with_filter,
         ScoresWanted::Unwanted,

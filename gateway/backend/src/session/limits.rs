@@ -319,17 +319,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_declaration_in_another_order_is_the_same() {
-        let declaring = |id, parts: [i32; 2], prefixes: [&str; 2]| {
+        let declaring = |parts: [i32; 2], prefixes: [&str; 2]| {
             let prefixes = prefixes.map(str::to_owned).to_vec();
             let labels = Some(MapReads { prefixes, ..MapReads::default() });
             let node = Some(NodeReads { parts: parts.into(), labels, ..NodeReads::default() });
-            let verb = VerbInfo { reads: Some(Reads { id, node, pod: None }), ..VerbInfo::default() };
+            let verb = VerbInfo { reads: Some(Reads { node, pod: None }), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
         };
-        let declared = views(&declaring(1, [1, 2], ["a", "b"]));
-        assert!(declared == views(&declaring(1, [2, 1], ["b", "a"])));
-        assert!(declared != views(&declaring(2, [1, 2], ["a", "b"])), "calls carry the id");
-        assert!(declared != views(&declaring(1, [1, 3], ["a", "b"])));
-        assert!(declared != views(&declaring(1, [1, 2], ["a", "c"])));
+        let declared = views(&declaring([1, 2], ["a", "b"]));
+        assert!(declared == views(&declaring([2, 1], ["b", "a"])));
+        assert!(declared != views(&declaring([1, 3], ["a", "b"])));
+        assert!(declared != views(&declaring([1, 2], ["a", "c"])));
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_contract::question::RequestHead;
+use extender_gateway_contract::question::{Parties, RequestHead};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::{backoff::Backoff, cadences::Cadences, rate_limited_log::RateLimitedLog};
@@ -33,13 +33,12 @@ use super::{
 
 use crate::{
     answer_cache::{AnswerCache, CachedVerbs, SharedCaches},
-    api::ApiVersion,
     connect::{self, Target, closed, connect},
     containment::{contained, panicked},
     endpoints::{Endpoint, Shared},
     handshake::handshake,
     health::HealthChecks,
-    info::{ClusterTables, Info},
+    info::{ApiVersion, ClusterTables, Handshake, Info},
     sync::Streams,
 };
 
@@ -59,6 +58,8 @@ pub(crate) struct SessionTask {
     pub tables: ClusterTables,
     /// The name of this replica of the gateway.
     pub gateway: Arc<str>,
+    /// That of the cluster; empty if it has none.
+    pub cluster: Arc<str>,
     /// Where panics are counted.
     pub metrics: Arc<Metrics>,
     pub cadences: Cadences,
@@ -207,15 +208,15 @@ impl Connecting<'_> {
                         return Err(failure);
                     }
                 }
-                Ok((api, mut response)) => {
+                Ok((api, mut handshake)) => {
                     missed = 0;
                     let known =
                         known.get_or_insert_with(|| Known::new(self.task, endpoint, requests.clone(), api));
                     // They change without a change of what the backend answers.
-                    endpoint.set_controllers(response.controllers.take(), settings.name.as_str());
-                    let rejected = std::mem::take(&mut response.rejected_configuration);
+                    endpoint.set_controllers(handshake.response.controllers.take(), settings.name.as_str());
+                    let rejected = std::mem::take(&mut handshake.response.rejected_configuration);
                     endpoint.set_rejected_configuration(&rejected, settings.name.as_str());
-                    self.accept(response, known).await;
+                    self.accept(handshake, known).await;
                     if self.publisher.shared.has_several() {
                         known.health.refresh(&known.connection, cadences.handshake).await;
                     }
@@ -230,14 +231,14 @@ impl Connecting<'_> {
     }
 
     /// Publishes the result of a handshake if it has changed, or if answers had another revision.
-    async fn accept(&self, response: GetInfoResponse, known: &mut Known) {
+    async fn accept(&self, handshake: Handshake, known: &mut Known) {
         let SessionTask { settings, tables, cadences, .. } = self.task;
-        let is_new = known.latest.as_ref() != Some(&response);
+        let is_new = known.latest.as_ref() != Some(&handshake);
         let current = self.publisher.session();
         if !is_new && current.as_ref().is_none_or(|session| !session.cache.is_outdated()) {
             return;
         }
-        if !self.limits.view_changes.try_accept(&response, known.latest.is_none()) {
+        if !self.limits.view_changes.try_accept(&handshake.response, known.latest.is_none()) {
             if let Some(similar) = known.log_limit.permit() {
                 let backend = &settings.name;
                 tracing::warn!(
@@ -253,7 +254,7 @@ impl Connecting<'_> {
             }
             return;
         }
-        let info = Info::read(response.clone(), settings, tables);
+        let info = Info::read(handshake.clone(), settings, tables);
         self.wait_for_data(&info).await;
         let cached = match settings.pure_answers {
             PureAnswers::Remembered => info.remembered(),
@@ -261,7 +262,9 @@ impl Connecting<'_> {
         };
         let is_impure = !is_new && current.is_some_and(|session| session.cache.is_impure());
         // What it shows, and who leads, has nothing to do with its answers.
-        let key = GetInfoResponse { introspection: Vec::new(), controllers: None, ..response.clone() };
+        let Handshake { response, reads } = handshake.clone();
+        let response = GetInfoResponse { introspection: Vec::new(), controllers: None, ..response };
+        let key = Handshake { response, reads };
         let cache = self.task.caches.of(&key, || {
             let cache = AnswerCache::new(&cached, cadences.check_every);
             if is_impure {
@@ -282,7 +285,7 @@ impl Connecting<'_> {
             tables,
             outdated: AtomicBool::new(false),
         }));
-        known.latest = Some(response);
+        known.latest = Some(handshake);
     }
 
     /// Waits until the table has the rows for the backend, and pods are counted for it. Limited: for views with JSON
@@ -307,7 +310,7 @@ struct Known {
     connection: Arc<Connection>,
     streams: Streams,
     /// The latest accepted handshake.
-    latest: Option<GetInfoResponse>,
+    latest: Option<Handshake>,
     health: HealthChecks,
     log_limit: RateLimitedLog,
 }
@@ -328,11 +331,13 @@ impl Known {
                 ApiVersion::NEWEST.package()
             );
         }
+        let backend = settings.name.as_str();
+        let parties = Parties { gateway: &task.gateway, cluster: &task.cluster, backend };
         let connection = Arc::new(Connection {
             requests,
             api,
             paths: Paths::new(&settings.url, api),
-            head: RequestHead::new(&task.gateway, settings.name.as_str(), settings.args.as_ref()),
+            head: RequestHead::new(api, parties, settings.args.as_ref()),
             endpoint: Arc::clone(endpoint),
             has_ended: AtomicBool::new(false),
             has_failed_a_call: AtomicBool::new(false),

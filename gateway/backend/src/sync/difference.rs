@@ -5,19 +5,22 @@ use std::mem;
 use bytes::Bytes;
 use extender_gateway_cluster::table::{NodeRow, RowId, TableSnapshot, ViewId};
 use extender_gateway_contract::{
+    nodes::TableName,
     protobuf::{PREFIX, put_head, put_number},
     row::put_row,
 };
 use extender_policy_api::v1beta1::TableView;
-use prost::encoding::{encoded_len_varint, fixed64, message, uint32};
+use prost::encoding::{encoded_len_varint, message, uint32};
 
 /// Fields of `SyncNodesRequest`.
-const TABLE: u32 = 1;
+/// In v1alpha1 a number.
+const TABLE_NUMBER: u32 = 1;
 const VERSION: u32 = 2;
 const VIEW: u32 = 3;
 const UPSERTS: u32 = 4;
 const REMOVED: u32 = 5;
 const COMPLETE: u32 = 6;
+const TABLE: u32 = 7;
 /// Fields of `TableEntry`.
 const ID: u32 = 1;
 const ROW: u8 = 2;
@@ -50,7 +53,7 @@ pub(super) struct Changes {
 #[derive(Debug)]
 pub(super) struct SentRows {
     /// The name of the table.
-    pub(super) table: u64,
+    pub(super) table: TableName,
     /// The version of the table after the last message.
     pub(super) version: u64,
     /// The view, until the first message.
@@ -70,7 +73,7 @@ struct SentRow {
 
 impl SentRows {
     /// Nothing sent yet, for a table with this name.
-    pub(super) fn new(table: u64, view: TableView) -> Self {
+    pub(super) fn new(table: TableName, view: TableView) -> Self {
         Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
     }
 
@@ -143,7 +146,7 @@ impl SentRows {
         let Changes { upserts, removed, complete } = part;
         self.version += 1;
         let mut bytes = vec![0; PREFIX];
-        fixed64::encode(TABLE, &self.table, &mut bytes);
+        self.table.put(TABLE, TABLE_NUMBER, &mut bytes);
         put_number(VERSION, self.version, &mut bytes);
         if let Some(view) = self.view.take() {
             message::encode(VIEW, &view, &mut bytes);

@@ -5,7 +5,7 @@ use std::io;
 use extender_gateway_backend::{
     grpc::RpcError,
     handshake::preflight,
-    info::{ClusterTables, Info, UnscaledScores},
+    info::{ClusterTables, Handshake, Info, UnscaledScores},
     remedy,
 };
 use extender_gateway_core::PolicyVerb;
@@ -13,7 +13,6 @@ use extender_gateway_object::text::clean;
 use extender_gateway_settings::{
     BackendSettings, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode,
 };
-use extender_policy_api::v1beta1::GetInfoResponse;
 use futures_util::future::join_all;
 use tonic::Code;
 
@@ -44,8 +43,8 @@ pub(super) fn backends(config: &Config) -> io::Result<Answers> {
     for (at, backend, answer) in block_on(join_all(asked))? {
         let place = format!("backends[{at}]");
         match answer {
-            Ok(response) => {
-                let info = answers.add(&place, backend, response, &tables);
+            Ok(handshake) => {
+                let info = answers.add(&place, backend, handshake, &tables);
                 answers.warnings.extend(inexact_limit(&place, &info, backend, config));
             }
             Err(error) => answers.findings.push(failed(&place, &error)),
@@ -59,10 +58,10 @@ impl Answers {
         &mut self,
         place: &str,
         backend: &BackendSettings,
-        response: GetInfoResponse,
+        handshake: Handshake,
         tables: &ClusterTables,
     ) -> Info {
-        let info = Info::read(response, backend, tables);
+        let info = Info::read(handshake, backend, tables);
         let unusable: Vec<_> = backend.verbs().filter_map(|verb| unusable(place, &info, verb)).collect();
         if unusable.is_empty() {
             let verbs: Vec<_> = backend.verbs().map(PolicyVerb::name).collect();

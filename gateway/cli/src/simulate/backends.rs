@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use extender_gateway_backend::{grpc::RpcError, handshake::preflight};
+use extender_gateway_backend::{grpc::RpcError, handshake::preflight, info::Handshake};
 use extender_gateway_core::PolicyVerb;
 use extender_gateway_settings::{API_VERSION, BackendName, BackendSettings, BackendUrl, Config, KIND};
 use extender_policy_api::v1beta1::{GetInfoResponse, Verb};
@@ -87,7 +87,7 @@ pub(super) async fn with_added(
     let mut config = configured.unwrap_or_else(|| added.without_backends());
     for ((NamedUrl { name, url }, settings), answer) in urls.iter().zip(added.backends).zip(answers) {
         let mut settings = match answer {
-            Ok(answer) => serving(url, settings, &answer)?,
+            Ok(answer) => serving(url, settings, &answer.response)?,
             // What it serves is not known, and its calls fail.
             Err(_) => BackendSettings {
                 before_filter: None,
@@ -112,7 +112,7 @@ pub(super) async fn with_added(
 }
 
 /// The answer to a handshake, which is repeated while there is none: the backend may be starting.
-async fn asked_until(settings: &BackendSettings, until: Instant) -> Result<GetInfoResponse, RpcError> {
+async fn asked_until(settings: &BackendSettings, until: Instant) -> Result<Handshake, RpcError> {
     loop {
         let answer = preflight(settings).await;
         if answer.is_ok() || Instant::now() >= until {

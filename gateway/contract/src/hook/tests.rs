@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use allocation_counter::measure;
 use extender_policy_api::v1beta1::{
-    self as api, BeforeScoreResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    Taint, Toleration,
+    self as api, ChangeResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint,
+    Toleration,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -16,12 +16,12 @@ fn everything() -> ChangedParts {
     ChangedParts::new((1..=9).map(|part| ChangedPart::try_from(part).unwrap()))
 }
 
-fn response(pod: Option<PodChange>, nodes: Vec<NodeChange>) -> BeforeScoreResponse {
-    let result = Some(api::Result { evaluated: 3, miss: 0, revision: "r1".to_owned() });
-    BeforeScoreResponse { result, pod, nodes }
+fn response(pod: Option<PodChange>, nodes: Vec<NodeChange>) -> ChangeResponse {
+    let result = Some(api::Result::answered(3, "r1"));
+    ChangeResponse { result, pod, nodes }
 }
 
-fn read(response: &BeforeScoreResponse) -> Result<Changes, String> {
+fn read(response: &ChangeResponse) -> Result<Changes, String> {
     let read = changes(response.encode_to_vec().into(), 3, everything()).and_then(Reply::inline);
     read.map(|answered| answered.value).map_err(|failure| failure.detail)
 }
@@ -50,11 +50,11 @@ fn changes_of_a_response_are_read() {
     assert_eq!(read(&response(None, Vec::new())), Ok(Changes::default()));
 }
 
-fn node(change: NodeChange) -> BeforeScoreResponse {
+fn node(change: NodeChange) -> ChangeResponse {
     response(None, vec![at(&[0], change)])
 }
 
-fn pod(change: PodChange) -> BeforeScoreResponse {
+fn pod(change: PodChange) -> ChangeResponse {
     response(Some(change), Vec::new())
 }
 
@@ -78,7 +78,7 @@ fn a_response_without_a_result_or_with_wrong_positions_is_a_failure() {
     let no = NodeChange::default;
     let changed_twice = pod(PodChange { remove_labels: vec!["a".to_owned()], ..PodChange::default() });
     for (response, detail) in [
-        (BeforeScoreResponse::default(), "response has no result"),
+        (ChangeResponse::default(), "response has no result"),
         (response(None, vec![no()]), "a change names no position"),
         (response(None, vec![at(&[3], no())]), "position 3 is out of range: the request has 3 nodes"),
         (response(None, vec![at(&[1], no()), at(&[0, 1], no())]), "position 1 is changed twice"),
@@ -191,8 +191,8 @@ fn a_change_that_is_large_in_all_of_its_nodes_together_is_a_failure() {
         let values = (0..60).map(|at| (format!("k{at}"), "v".repeat(value)));
         let change = NodeChange { set_labels: labels(values), ..NodeChange::default() };
         let nodes = vec![at(&(0..NODES).collect::<Vec<_>>(), change)];
-        let result = Some(api::Result { evaluated: NODES, ..api::Result::default() });
-        let message = BeforeScoreResponse { result, pod: None, nodes }.encode_to_vec();
+        let result = Some(api::Result::answered(NODES, ""));
+        let message = ChangeResponse { result, pod: None, nodes }.encode_to_vec();
         assert!(message.len() < 40_000, "a small response");
         changes(message.into(), NODES, everything()).map(drop).map_err(|failure| failure.detail)
     };
@@ -207,8 +207,8 @@ fn what_changes_nothing_is_no_change() {
     let reason = NodeChange { reason: "as it is".to_owned(), ..NodeChange::default() };
     assert_eq!(read(&response(None, vec![at(&[1], reason.clone())])), Ok(Changes::default()));
     let nodes = vec![at(&[0], NodeChange { remove_labels: vec!["a".to_owned()], ..reason })];
-    let result = Some(api::Result { evaluated: 1, ..api::Result::default() });
-    let message = BeforeScoreResponse { result, pod: None, nodes }.encode_to_vec();
+    let result = Some(api::Result::answered(1, ""));
+    let message = ChangeResponse { result, pod: None, nodes }.encode_to_vec();
     let read = pod_change(message.into(), everything()).unwrap();
     assert_eq!(read.value, Changes::default(), "the response of beforeFilter has no nodes");
 }

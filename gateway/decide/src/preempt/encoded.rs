@@ -4,6 +4,7 @@ use bytes::Bytes;
 use extender_gateway_backend::{info::NodesView, session::Session};
 use extender_gateway_cluster::table::Found;
 use extender_gateway_contract::{
+    api::ReadsId,
     nodes::{NodesField, Rows},
     pod::{PodView, pod_field, pod_message},
     row::{self, RowView},
@@ -21,8 +22,8 @@ use super::PreemptCall;
 pub(crate) struct EncodedVictims {
     /// The pod that needs room.
     pub(crate) pod: Bytes,
-    /// The id of the declaration that the views are from.
-    pub(crate) reads_id: u32,
+    /// The declaration that the views are from.
+    pub(crate) reads_id: ReadsId,
     /// The candidates in it, in order.
     pub(crate) candidates: Vec<Candidate>,
     /// Their nodes; `None` if there are none.

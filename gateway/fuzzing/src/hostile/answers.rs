@@ -28,13 +28,13 @@ const PIECES: &[&[u8]] = &[
 ];
 
 fn result() -> Evaluated {
-    Evaluated { evaluated: COUNT.into(), revision: "r".into(), ..Evaluated::default() }
+    Evaluated::answered(COUNT.into(), "r")
 }
 
 fn filters() -> Vec<Vec<u8>> {
     let rejection = |positions: &[u32]| Rejection {
         reason: "50%\n".into(),
-        preemption_may_help: true,
+        kind: 1,
         positions: positions.into(),
         rule: "r\u{1b}".into(),
     };

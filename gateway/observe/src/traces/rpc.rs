@@ -59,16 +59,16 @@ fn role(role: RpcRole) -> Option<&'static str> {
     }
 }
 
-/// The full name of the method.
+/// The full name of the method in the newest package, so that traces of backends that speak an older one read alike.
 fn name(verb: PolicyVerb) -> &'static str {
     match verb {
         PolicyVerb::Filter => "extender.policy.v1beta1.PolicyService/Filter",
         PolicyVerb::Score => "extender.policy.v1beta1.PolicyService/Score",
         PolicyVerb::Preempt => "extender.policy.v1beta1.PolicyService/Preempt",
         PolicyVerb::Bind => "extender.policy.v1beta1.PolicyService/Bind",
-        PolicyVerb::BeforeFilter => "extender.policy.v1beta1.HookService/BeforeFilter",
-        PolicyVerb::BeforeFilterNodes => "extender.policy.v1beta1.HookService/BeforeFilterNodes",
-        PolicyVerb::BeforeScore => "extender.policy.v1beta1.HookService/BeforeScore",
+        PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => {
+            "extender.policy.v1beta1.HookService/Change"
+        }
     }
 }
 
@@ -85,11 +85,12 @@ fn attributes(verb: PolicyVerb, part: &BackendOutcome, attempt: &BackendAttempt)
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
     ];
     let affected = decision::affected(&part.outcome);
-    attributes.push(if part.verb.is_hook() {
-        KeyValue::new(names::CHANGED, affected)
+    if part.verb.is_hook() {
+        attributes.push(KeyValue::new(names::HOOK, part.verb.name()));
+        attributes.push(KeyValue::new(names::CHANGED, affected));
     } else {
-        KeyValue::new(names::REJECTED, affected)
-    });
+        attributes.push(KeyValue::new(names::REJECTED, affected));
+    }
     attributes
         .extend(decision::pod_change(&part.outcome).map(|words| KeyValue::new(names::POD_CHANGE, words)));
     attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));

@@ -55,6 +55,7 @@ fn attribute(constant: &str) -> &'static str {
         "names::OPINION" => OPINION,
         "names::OUTCOME" => OUTCOME,
         "names::POD_CHANGE" => POD_CHANGE,
+        "names::HOOK" => HOOK,
         "names::POLICY" => POLICY,
         "names::QUEUE_DURATION" => QUEUE_DURATION,
         "names::READS_OF_PODS" => READS_OF_PODS,

@@ -201,9 +201,16 @@ fn fields_about_the_cluster_and_reasons() {
             "nodes: {kubeconfig: x}",
             "nodes.kubeconfig: is not supported by this version; set `cluster: {kubeconfig: FILE}` instead",
         ),
+        (
+            "cluster: {name: East}",
+            "cluster.name: \"East\" is not a label of at most 63 lower case letters, digits and -; expected the name of a cluster such as east",
+        ),
         ("cluster: {kubeconfig: ''}", "cluster.kubeconfig: is empty; expected the path of a file"),
         ("cluster: {kubeconfig: [x]}", "cluster.kubeconfig: is a list; expected the path of a file"),
-        ("cluster: x", "cluster: \"x\" is a string; expected a mapping such as {kubeconfig: FILE}"),
+        (
+            "cluster: x",
+            "cluster: \"x\" is a string; expected a mapping such as {name: east, kubeconfig: FILE}",
+        ),
         ("pods: {source: Request}", "pods.source: unknown value \"Request\"; expected Watch or None"),
         ("pods: Watch", "pods: \"Watch\" is a string; expected a mapping such as {source: Watch}"),
         ("reasons: {prefix: none}", "reasons.prefix: unknown value \"none\"; expected Backend or None"),

@@ -118,7 +118,7 @@ fn every_failure_of_a_bind_is_decided_by_the_truth_and_then_by_its_policy() {
 #[tokio::test]
 async fn an_answer_of_another_revision_counts_and_brings_a_new_handshake() {
     let revised = |verb: &str| {
-        let result = Some(Evaluated { evaluated: 2, revision: "r2".into(), ..Evaluated::default() });
+        let result = Some(Evaluated::answered(2, "r2"));
         assert_eq!(verb, "Filter");
         Act::Message(FilterResponse { result, ..FilterResponse::default() }.encode_to_vec())
     };

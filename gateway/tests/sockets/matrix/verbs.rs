@@ -1,7 +1,7 @@
 //! The verbs: how each is called, and the backends' answers.
 
 use extender_policy_api::v1beta1::{
-    BindOutcome, BindResponse, FilterResponse, KeptCandidate, PreemptResponse, Rejection,
+    BindOutcome, BindResponse, FilterResponse, KeptCandidate, Miss, PreemptResponse, Rejection,
     Result as Evaluated, ScoreResponse, Scores,
 };
 use prost::Message;
@@ -57,7 +57,7 @@ impl Verb {
 
     /// The same about `count` nodes, with `evaluated` as the number of evaluated nodes.
     pub(crate) fn about(self, count: u32, evaluated: u32) -> Vec<u8> {
-        let result = Some(Evaluated { evaluated, ..Evaluated::default() });
+        let result = Some(Evaluated::answered(evaluated, ""));
         match self {
             Self::Filter => FilterResponse { result, ..FilterResponse::default() }.encode_to_vec(),
             Self::Score => {
@@ -100,11 +100,11 @@ pub(crate) fn kept(position: u32) -> KeptCandidate {
 }
 
 fn two() -> Evaluated {
-    Evaluated { evaluated: 2, ..Evaluated::default() }
+    Evaluated::answered(2, "")
 }
 
 pub(crate) fn missed() -> Vec<u8> {
-    let result = Some(Evaluated { miss: 1, ..Evaluated::default() });
+    let result = Some(Evaluated::missed(Miss::FormUnknown));
     FilterResponse { result, ..FilterResponse::default() }.encode_to_vec()
 }
 

@@ -84,6 +84,7 @@ pub(crate) struct Scripted {
     heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
     health: Arc<Mutex<Option<u8>>>,
+    package: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl Scripted {
@@ -127,14 +128,15 @@ impl Scripted {
             heads: Arc::clone(&heads),
             ended: Arc::clone(&ended),
             health: Arc::default(),
+            package: Arc::default(),
         });
-        let health = Arc::clone(&shared.health);
+        let (health, package) = (Arc::clone(&shared.health), Arc::clone(&shared.package));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
             }
         });
-        Self { address, calls, heads, ended, health }
+        Self { address, calls, heads, ended, health, package }
     }
 
     /// Refuses the nodes of these names and scores every node with this number.
@@ -154,6 +156,11 @@ impl Scripted {
     /// Serves `grpc.health.v1.Health` from now on, with this status. Before that, it is not implemented.
     pub(crate) fn report_health(&self, status: u8) {
         *self.health.lock().unwrap() = Some(status);
+    }
+
+    /// Implements this package of the policy API alone from now on.
+    pub(crate) fn speak(&self, package: &'static str) {
+        *self.package.lock().unwrap() = Some(package);
     }
 
     /// The names of the nodes of each call of a verb so far.
@@ -216,7 +223,7 @@ pub(crate) fn rows(message: &Bytes) -> Vec<api::NodeRow> {
 }
 
 pub(crate) fn result(count: usize) -> api::Result {
-    api::Result { evaluated: u32::try_from(count).unwrap(), ..api::Result::default() }
+    api::Result::answered(u32::try_from(count).unwrap(), "")
 }
 
 pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> FilterResponse {
@@ -224,8 +231,7 @@ pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> Filte
     let names = names(message);
     let at = |name: &String| refused.contains(&name.as_str());
     let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
-    let rejection =
-        Rejection { reason: reason.into(), preemption_may_help: true, positions, rule: String::new() };
+    let rejection = Rejection { reason: reason.into(), kind: 0, positions, rule: String::new() };
     let rejections = Some(rejection).filter(|rejection| !rejection.positions.is_empty());
     FilterResponse {
         result: Some(result(names.len())),
@@ -246,9 +252,18 @@ struct Shared {
     heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
     health: Arc<Mutex<Option<u8>>>,
+    package: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl Shared {
+    /// Whether a method of this path is implemented.
+    fn implements(&self, path: &str) -> bool {
+        let package = *self.package.lock().unwrap();
+        package.is_none_or(|package| {
+            path.starts_with(&format!("/{package}.")) || !path.starts_with("/extender.")
+        })
+    }
+
     fn act(&self, verb: &str, message: Bytes) -> Act {
         if verb != "Check" {
             return (self.script)(verb, message);
@@ -304,7 +319,12 @@ async fn call(
             break;
         }
     }
+    if !shared.implements(head.uri.path()) {
+        return end(&mut respond, 12, "");
+    }
     let message = message.freeze().slice(5..);
+    // Hooks have one method: scripts know them by their names in it.
+    let verb = if verb == "Change" { hook(&message).to_owned() } else { verb };
     shared.heads.lock().unwrap().push((verb.clone(), head.headers));
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
     match when_due(shared.act(&verb, message)).await {
@@ -321,11 +341,7 @@ async fn call(
             let _ = stream.send_data(framed(&message).slice(..message.len() + 3), false);
             stream.send_reset(h2::Reason::INTERNAL_ERROR);
         }
-        Act::Status(code, text) => {
-            let head = Response::builder().header("content-type", "application/grpc");
-            let head = head.header("grpc-status", code).header("grpc-message", text);
-            respond.send_response(head.body(()).unwrap(), true).unwrap();
-        }
+        Act::Status(code, text) => end(&mut respond, code, text),
         Act::Http(status) => {
             respond.send_response(Response::builder().status(status).body(()).unwrap(), true).unwrap();
         }
@@ -348,6 +364,21 @@ async fn call(
             std::future::pending::<()>().await;
         }
     }
+}
+
+fn hook(message: &Bytes) -> &'static str {
+    match api::ChangeRequest::decode(message.clone()).unwrap().hook() {
+        Verb::BeforeFilter => "BeforeFilter",
+        Verb::BeforeFilterNodes => "BeforeFilterNodes",
+        Verb::BeforeScore => "BeforeScore",
+        other => panic!("{other:?} is no hook"),
+    }
+}
+
+fn end(respond: &mut SendResponse<Bytes>, code: i32, text: &str) {
+    let head = Response::builder().header("content-type", "application/grpc");
+    let head = head.header("grpc-status", code).header("grpc-message", text);
+    respond.send_response(head.body(()).unwrap(), true).unwrap();
 }
 
 /// Sends a byte at a time, and the message again and again.

@@ -55,7 +55,7 @@ pub(crate) enum Brings {
 /// Filter and score declared pure, at revision `r1`.
 pub(crate) fn pure(view: NodeView) -> GetInfoResponse {
     let mut info = GetInfoResponse { revision: "r1".into(), ..info(view) };
-    info.verbs.iter_mut().for_each(|verb| verb.pure = true);
+    info.verbs.iter_mut().for_each(|verb| verb.set_effects(api::Effects::Pure));
     info
 }
 
@@ -125,7 +125,12 @@ impl State {
         let refused = |row: &NodeRow| if self.strict { Some("strict".into()) } else { label(row, "refused") };
         let rejection = |(at, row)| {
             let rule = label(row, "rule").unwrap_or_default();
-            Some(Rejection { reason: refused(row)?, preemption_may_help: false, positions: vec![at], rule })
+            Some(Rejection {
+                reason: refused(row)?,
+                kind: api::RejectionKind::Unresolvable.into(),
+                positions: vec![at],
+                rule,
+            })
         };
         let rejections = (0..).zip(&rows).filter_map(rejection);
         let wanted = FilterRequest::decode(message.clone()).unwrap().want_scores;

@@ -10,7 +10,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse, Rejection, ScoreRequest, nodes::Form};
+use extender_policy_api::v1beta1::{
+    FilterResponse, GetInfoResponse, Rejection, ScoreRequest, nodes::Form, result::Outcome,
+};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,
@@ -42,7 +44,7 @@ pub(crate) enum Stream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     /// The table; 0 if the call carried rows only.
-    pub(crate) table: u64,
+    pub(crate) table: String,
     /// By id, 0 for those with a row.
     pub(crate) ids: Vec<u32>,
     /// The names of those with a row.
@@ -353,7 +355,8 @@ async fn revise(
     let mut answer = FilterResponse::decode(message.freeze().slice(5..)).unwrap();
     let result = answer.result.as_mut().unwrap();
     revised.revision.clone_into(&mut result.revision);
-    let positions = (0..result.evaluated).collect();
+    let Some(Outcome::Evaluated(evaluated)) = result.outcome else { panic!("no answer") };
+    let positions = (0..evaluated).collect();
     let reason = revised.refuses.to_owned();
     answer.rejections = vec![Rejection { reason, positions, ..Rejection::default() }];
     sender.send_data(framed(&answer.encode_to_vec()), false)?;
@@ -363,7 +366,7 @@ async fn revise(
 fn said(message: Bytes) -> Said {
     let form = ScoreRequest::decode(message).unwrap().nodes.unwrap().form.unwrap();
     let (table, ids, rows) = match form {
-        Form::Rows(rows) => (0, Vec::new(), rows.rows),
+        Form::Rows(rows) => (String::new(), Vec::new(), rows.rows),
         Form::Table(reference) => (reference.table, reference.ids, reference.rows),
     };
     Said { table, ids, rows: rows.into_iter().map(|row| row.name).collect() }

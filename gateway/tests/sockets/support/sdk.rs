@@ -158,7 +158,7 @@ impl Seen {
             loop {
                 self.gateway.post("/filter", body).await;
                 let said = self.relay.said("Filter").pop();
-                if let Some(said) = said.filter(|said| said.table != 0 && said.rows.is_empty()) {
+                if let Some(said) = said.filter(|said| !said.table.is_empty() && said.rows.is_empty()) {
                     return said;
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;

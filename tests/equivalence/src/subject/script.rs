@@ -17,11 +17,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use extender_gateway_contract::api::sha256;
 use extender_policy_api::v1beta1::{
-    self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest, ScoreResponse, Scores,
-    SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
+    self as api, Effects, FilterResponse, GetInfoResponse, NodeView, Rejection, RejectionKind, ScoreRequest,
+    ScoreResponse, Scores, SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
 };
-use extender_reference::model::{Best, Failing, Node, Normalize, Pod};
+use extender_reference::model::{self, Best, Failing, Node, Normalize, Pod};
 use prost::Message;
 use serde_json::Value;
 
@@ -123,6 +124,12 @@ impl Script {
         (configuration::args((self.number, changes)) == args).then_some(changes)
     }
 
+    /// The same for arguments that are named by their digest. A case has far fewer changes.
+    fn changes_of(&self, digest: &[u8]) -> Option<usize> {
+        let args = |changes: &usize| configuration::args((self.number, *changes)).to_string();
+        (0..64).find(|changes| sha256(args(changes).as_bytes()) == digest)
+    }
+
     pub(super) fn introduction(&self) -> GetInfoResponse {
         let filter = Self::verb(api::Verb::Filter, self.backend.filter);
         let score = Self::verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
@@ -169,8 +176,7 @@ impl Script {
             verb: verb as i32,
             node_view: view as i32,
             scope: scope as i32,
-            side_effects: manner.scope == Scope::NodeWithSideEffects,
-            pure: manner.purity == Purity::Pure,
+            effects: effects(manner).into(),
             reads: declaration(manner),
             ..VerbInfo::default()
         })
@@ -226,13 +232,13 @@ impl Script {
                 self.complain(&complaint);
                 return Reply::Status(3, "the request breaks the contract");
             }
-            Err(Refused::Behind) => return self.behind(),
+            Err(Refused::Behind) => return behind(),
         };
         let (failure, failing) = self.failing(verb);
         if failing.is_some_and(|failing| failing.fails(question.nodes.len())) {
             // Inline nodes could be readable, as far as the gateway knows.
             if failure == Failure::Miss && question.named.is_some() {
-                return self.behind();
+                return behind();
             }
             question.outcome = Outcome::Failed;
         }
@@ -245,12 +251,6 @@ impl Script {
             Verb::Score => self.score(&question).encode_to_vec(),
             Verb::Preempt => self.preempt(&question.candidates).encode_to_vec(),
         })
-    }
-
-    /// The beginning of every message with an answer, and so an answer to any verb.
-    fn behind(&self) -> Reply {
-        let result = Some(api::Result { miss: api::Miss::TableBehind as i32, ..self.result(0) });
-        Reply::Message(FilterResponse { result, ..FilterResponse::default() }.encode_to_vec())
     }
 
     fn result(&self, count: usize) -> api::Result {
@@ -300,14 +300,13 @@ impl Script {
         let verdicts = rule.iter().flat_map(|rule| rule.verdicts(nodes, before));
         for (at, verdict) in (0_u32..).zip(verdicts) {
             let Some(verdict) = verdict else { continue };
-            let same = |group: &&mut Rejection| {
-                group.reason == verdict.reason && group.preemption_may_help == verdict.preemption_may_help
-            };
+            let same =
+                |group: &&mut Rejection| group.reason == verdict.reason && group.kind() == kind(verdict);
             match rejections.iter_mut().find(same) {
                 Some(group) => group.positions.push(at),
                 None => rejections.push(Rejection {
                     reason: verdict.reason.clone(),
-                    preemption_may_help: verdict.preemption_may_help,
+                    kind: kind(verdict).into(),
                     positions: vec![at],
                     ..Rejection::default()
                 }),
@@ -331,4 +330,23 @@ impl Script {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The beginning of every message with an answer, and so an answer to any verb.
+fn behind() -> Reply {
+    let result = Some(api::Result::missed(api::Miss::TableBehind));
+    Reply::Message(FilterResponse { result, ..FilterResponse::default() }.encode_to_vec())
+}
+
+/// What a verb depends on and changes besides its answer.
+fn effects(manner: Manner) -> Effects {
+    match (manner.scope, manner.purity) {
+        (Scope::NodeWithSideEffects, _) => Effects::ChangesOutside,
+        (_, Purity::Pure) => Effects::Pure,
+        _ => Effects::ReadsOutside,
+    }
+}
+
+fn kind(verdict: &model::Rejection) -> RejectionKind {
+    if verdict.preemption_may_help { RejectionKind::Unschedulable } else { RejectionKind::Unresolvable }
 }

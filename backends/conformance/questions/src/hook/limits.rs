@@ -8,7 +8,7 @@ use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
 /// A response about so many nodes is within the limits.
-pub fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), String> {
+pub fn check(response: &api::ChangeResponse, nodes: usize) -> Result<(), String> {
     response.pod.iter().try_for_each(|change| of_pod(change).map_err(|why| format!("`pod`: {why}")))?;
     for (at, change) in response.nodes.iter().enumerate() {
         of_node(change).map_err(|why| format!("`nodes[{at}]`: {why}"))?;
@@ -169,11 +169,11 @@ mod tests {
     use super::*;
 
     fn pod(change: api::PodChange) -> Result<(), String> {
-        check(&api::BeforeScoreResponse { pod: Some(change), ..api::BeforeScoreResponse::default() }, 0)
+        check(&api::ChangeResponse { pod: Some(change), ..api::ChangeResponse::default() }, 0)
     }
 
     fn node(change: api::NodeChange) -> Result<(), String> {
-        check(&api::BeforeScoreResponse { nodes: vec![change], ..api::BeforeScoreResponse::default() }, 1)
+        check(&api::ChangeResponse { nodes: vec![change], ..api::ChangeResponse::default() }, 1)
     }
 
     fn labels(key: &str, value: &str) -> BTreeMap<String, String> {
@@ -291,9 +291,9 @@ mod tests {
     #[test]
     fn all_changes_of_a_response_are_counted_together() {
         let change = || api::NodeChange { remove_labels: keys(64), ..api::NodeChange::default() };
-        let response = |count: usize| api::BeforeScoreResponse {
+        let response = |count: usize| api::ChangeResponse {
             nodes: (0..count).map(|_| change()).collect(),
-            ..api::BeforeScoreResponse::default()
+            ..api::ChangeResponse::default()
         };
         // 64 + 4 changes of 64 entries, and 64 nodes with 4 entries each.
         assert_eq!(check(&response(68), 64), Ok(()));

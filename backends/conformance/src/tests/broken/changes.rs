@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, result::Outcome};
 use futures_util::future::BoxFuture;
 use prost::Message as _;
 use tonic::{Code, Status};
@@ -12,6 +12,7 @@ use super::{
     proxy::{Ask, Fault, State, status},
     streams,
 };
+use crate::{answer::miss, question::args_sha256};
 
 pub(super) fn before(
     change: impl Fn(&Ask, &State) -> Result<Bytes, Status> + Send + Sync + 'static,
@@ -45,7 +46,7 @@ pub(super) fn is_verb(method: &str) -> bool {
 }
 
 pub(super) fn is_hook(method: &str) -> bool {
-    matches!(method, "BeforeFilter" | "BeforeFilterNodes" | "BeforeScore")
+    matches!(method, "Change" | "BeforeFilter" | "BeforeFilterNodes" | "BeforeScore")
 }
 
 /// Refuses calls of a verb for which this holds.
@@ -94,12 +95,16 @@ pub(super) fn called(ask: &Ask, change: impl Fn(&mut api::Call)) -> Bytes {
         "Score" => change!(ScoreRequest),
         "Preempt" => change!(PreemptRequest),
         "Bind" => change!(BindRequest),
-        "BeforeFilter" => change!(BeforeFilterRequest),
-        "BeforeFilterNodes" => change!(BeforeFilterNodesRequest),
-        "BeforeScore" => change!(BeforeScoreRequest),
+        hook if is_hook(hook) => change!(ChangeRequest),
         _ => return ask.message.clone(),
     };
     changed.into()
+}
+
+/// A call with these args instead of its own.
+pub(super) fn with_args(call: &mut api::Call, args: &Bytes) {
+    call.args_sha256 = args_sha256(args);
+    call.args.clone_from(args);
 }
 
 /// What a request says, whichever verb it is of.
@@ -211,9 +216,9 @@ pub(super) enum VerbAnswer {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
-    BeforeFilter(api::BeforeFilterResponse),
-    /// Of both hooks about nodes: the response of one is a part of that of the other.
-    BeforeNodes(api::BeforeScoreResponse),
+    BeforeFilter(api::ChangeResponse),
+    /// Of both hooks about nodes.
+    BeforeNodes(api::ChangeResponse),
 }
 
 impl VerbAnswer {
@@ -222,8 +227,17 @@ impl VerbAnswer {
             Self::Filter(response) => response.result.get_or_insert_default(),
             Self::Score(response) => response.result.get_or_insert_default(),
             Self::Preempt(response) => response.result.get_or_insert_default(),
-            Self::BeforeFilter(response) => response.result.get_or_insert_default(),
-            Self::BeforeNodes(response) => response.result.get_or_insert_default(),
+            Self::BeforeFilter(response) | Self::BeforeNodes(response) => {
+                response.result.get_or_insert_default()
+            }
+        }
+    }
+
+    /// Of an answer, not of a miss.
+    pub(super) fn evaluated(&mut self, change: impl FnOnce(u32) -> u32) {
+        let result = self.result();
+        if let Some(Outcome::Evaluated(evaluated)) = result.outcome {
+            result.outcome = Some(Outcome::Evaluated(change(evaluated)));
         }
     }
 
@@ -232,9 +246,9 @@ impl VerbAnswer {
             "Filter" => api::FilterResponse::decode(bytes).ok().map(Self::Filter),
             "Score" => api::ScoreResponse::decode(bytes).ok().map(Self::Score),
             "Preempt" => api::PreemptResponse::decode(bytes).ok().map(Self::Preempt),
-            "BeforeFilter" => api::BeforeFilterResponse::decode(bytes).ok().map(Self::BeforeFilter),
+            "BeforeFilter" => api::ChangeResponse::decode(bytes).ok().map(Self::BeforeFilter),
             "BeforeFilterNodes" | "BeforeScore" => {
-                api::BeforeScoreResponse::decode(bytes).ok().map(Self::BeforeNodes)
+                api::ChangeResponse::decode(bytes).ok().map(Self::BeforeNodes)
             }
             _ => None,
         }
@@ -245,8 +259,7 @@ impl VerbAnswer {
             Self::Filter(response) => response.encode_to_vec(),
             Self::Score(response) => response.encode_to_vec(),
             Self::Preempt(response) => response.encode_to_vec(),
-            Self::BeforeFilter(response) => response.encode_to_vec(),
-            Self::BeforeNodes(response) => response.encode_to_vec(),
+            Self::BeforeFilter(response) | Self::BeforeNodes(response) => response.encode_to_vec(),
         };
         encoded.into()
     }
@@ -261,7 +274,7 @@ pub(super) fn answers(
         let bytes = answered?;
         let Some(sent) = sent(ask).filter(|sent| when(ask, sent)) else { return Ok(bytes) };
         let Some(mut answer) = VerbAnswer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
-        if sent.evaluated(&ask.method) == 0 || answer.result().miss != 0 {
+        if sent.evaluated(&ask.method) == 0 || miss(answer.result()).is_some() {
             return Ok(bytes);
         }
         change(&mut answer);
@@ -277,7 +290,7 @@ pub(super) fn misses(
         let bytes = answered?;
         let Some(mut answer) = VerbAnswer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
         let result = answer.result();
-        if result.miss == 0 {
+        if miss(result).is_none() {
             return Ok(bytes);
         }
         change(result)?;
@@ -290,7 +303,8 @@ pub(super) fn tolerates() -> Fault {
     after(|ask, _, answered| match answered {
         Err(refused) if refused.code() == Code::InvalidArgument && is_verb(&ask.method) => {
             let evaluated = sent(ask).map_or(0, |sent| sent.evaluated(&ask.method));
-            let result = Some(api::Result { evaluated, ..api::Result::default() });
+            let outcome = Some(Outcome::Evaluated(evaluated));
+            let result = Some(api::Result { outcome, ..api::Result::default() });
             let encoded = match ask.method.as_str() {
                 "Filter" => api::FilterResponse { result, ..api::FilterResponse::default() }.encode_to_vec(),
                 "Score" => api::ScoreResponse { result, ..api::ScoreResponse::default() }.encode_to_vec(),
@@ -298,7 +312,7 @@ pub(super) fn tolerates() -> Fault {
                     api::PreemptResponse { result, ..api::PreemptResponse::default() }.encode_to_vec()
                 }
                 hook if is_hook(hook) => {
-                    api::BeforeScoreResponse { result, ..api::BeforeScoreResponse::default() }.encode_to_vec()
+                    api::ChangeResponse { result, ..api::ChangeResponse::default() }.encode_to_vec()
                 }
                 _ => api::BindResponse { outcome: 1, message: String::new() }.encode_to_vec(),
             };

@@ -1,25 +1,29 @@
 //! For each case a backend that breaks the rule that the case is about.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1 as api;
+use extender_policy_api::v1beta1::{self as api, result::Outcome};
 use prost::Message as _;
-use tonic::{Code, Status};
+use tonic::{Code, Status, metadata::MetadataValue};
 
 use super::{
     changes::{
         Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, pauses,
-        pauses_for, refuses, sent, spoils, streams, tolerates,
+        pauses_for, refuses, sent, spoils, streams, tolerates, with_args,
     },
     hooks,
     proxy::{Accepts, Ask, Fault, State, padded, status},
     streams,
     subjects::Subject,
     wrong,
+};
+use crate::{
+    answer::miss,
+    declared::{Declared, VERBS},
 };
 
 /// The backend for the case of this name.
@@ -79,7 +83,7 @@ fn handshake(case: &str) -> Fault {
             info.verbs[1].reversed = true;
             info.verbs[1].normalization = api::Normalization::None.into();
         }),
-        "pure" => info(|info, _| info.verbs[0].side_effects = true),
+        "pure" => info(|info, _| info.verbs[0].scope = api::Scope::WholeSet.into()),
         "table" => streams(streams::StreamFault::Unimplemented),
         "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
         "time" => pauses(|ask, _| (ask.method == "GetInfo").then_some(Duration::from_millis(1_500))),
@@ -101,12 +105,28 @@ fn handshake(case: &str) -> Fault {
             let counts = &mut reads.node.as_mut().unwrap().pod_counts;
             counts.extend(counts.clone());
         }),
-        "ids" => info(|info, _| {
-            let id = info.verbs[0].reads.as_ref().unwrap().id;
-            info.verbs[3].reads.as_mut().unwrap().id = id;
+        "bytes" => after(|ask, _, answered| match answered {
+            Ok(bytes) if ask.method == "GetInfo" && ask.number % 2 == 1 => Ok(encoded_otherwise(bytes)),
+            answered => answered,
         }),
         other => panic!("no fault for {other}"),
     }
+}
+
+/// The same handshake, with a field in each declaration that this version does not know.
+fn encoded_otherwise(response: Bytes) -> Bytes {
+    let mut info = api::GetInfoResponse::decode(response).unwrap();
+    let verbs = std::mem::take(&mut info.verbs);
+    let mut otherwise = info.encode_to_vec();
+    for mut verb in verbs {
+        let reads = verb.reads.take().map(|reads| padded(&reads.encode_to_vec().into(), 1));
+        let mut verb = verb.encode_to_vec();
+        if let Some(reads) = reads {
+            prost::encoding::bytes::encode(11, &reads, &mut verb);
+        }
+        prost::encoding::bytes::encode(7, &Bytes::from(verb), &mut otherwise);
+    }
+    otherwise.into()
 }
 
 pub(super) fn good_args() -> Bytes {
@@ -120,7 +140,7 @@ fn careless_args() -> Fault {
             let request = api::GetInfoRequest::decode(ask.message.clone()).unwrap();
             Ok(api::GetInfoRequest { args: good_args(), ..request }.encode_to_vec().into())
         }
-        method if is_verb(method) => Ok(called(ask, |call| call.args = good_args())),
+        method if is_verb(method) => Ok(called(ask, |call| with_args(call, &good_args()))),
         _ => Ok(ask.message.clone()),
     })
 }
@@ -132,6 +152,7 @@ fn args(case: &str) -> Fault {
     };
     match case {
         "huge" => spoils(move |ask, _| sent(ask).len() > 1 << 20),
+        "reason" => without_reasons(),
         "one-by-one" => spoils(move |ask, _| sent(ask) == "[]"),
         _ => careless_args(),
     }
@@ -209,7 +230,17 @@ fn verbs(verb: &str, case: &str) -> (Subject, Fault) {
         (hook, _) if hook.starts_with("before") => hooks::answered(case),
         _ => bind(case),
     };
-    (subject, fault.unwrap_or_else(|| call(case)))
+    (subject, fault.or_else(|| args_of_call(case)).unwrap_or_else(|| call(case)))
+}
+
+/// What all verbs have, of their args and errors.
+fn args_of_call(case: &str) -> Option<Fault> {
+    Some(match case {
+        "wrong-args" | "args-unknown" | "args-digest" => careless_args(),
+        "args-known" => forgetful(),
+        "wrong-args-reason" | "invalid-request-reason" => without_reasons(),
+        _ => return None,
+    })
 }
 
 /// What all verbs have.
@@ -224,13 +255,13 @@ fn call(case: &str) -> Fault {
         }),
         "dead-calls" => works_on(),
         "evaluated" | "huge" => {
-            answers(|_, sent| sent.nodes.count != 1, |answer| answer.result().evaluated += 1)
+            answers(|_, sent| sent.nodes.count != 1, |answer| answer.evaluated(|evaluated| evaluated + 1))
         }
         "revision" => answers(|_, _| true, |answer| "other".clone_into(&mut answer.result().revision)),
         "no-handshake" => no_handshake(),
         "unknown-form" => misses(|_| Err(status(Code::InvalidArgument))),
-        "miss-evaluated" => misses(|result| {
-            result.evaluated = 3;
+        "miss-alone" => misses(|result| {
+            "r1".clone_into(&mut result.revision);
             Ok(())
         }),
         "other-args" => wrong::mixed_args(),
@@ -249,8 +280,7 @@ fn call(case: &str) -> Fault {
         "no-call" | "no-pod" | "no-nodes" | "no-facts" | "count" | "zero-nodes" | "row-without-facts"
         | "values" | "absent-order" | "pod-counts" | "pod-counts-order" | "topology-counts"
         | "domains-order" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
-        "wrong-args" => careless_args(),
-        "snapshot" => flips(|_, sent| sent.call.snapshot == u64::MAX),
+        "snapshot" => flips(|_, sent| sent.call.snapshot.len() > 1),
         "any-purpose" => {
             refuses(|ask| sent(ask).is_some_and(|sent| sent.call.purpose == 5), Code::FailedPrecondition)
         }
@@ -269,10 +299,49 @@ fn call(case: &str) -> Fault {
             let of_pod = sent.pod.facts.as_ref().is_some_and(|facts| !facts.labels.is_empty());
             of_pod || sent.facts().any(|facts| !facts.labels.is_empty())
         }),
-        "reads-id" => before(|ask, _| Ok(called(ask, |call| call.reads ^= 0x5555_5555))),
+        "other-reads" => any_reads(),
         "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
         other => panic!("no fault for {other}"),
     }
+}
+
+/// Statuses do not say which of the errors of their code they are.
+pub(super) fn without_reasons() -> Fault {
+    after(|_, _, answered| answered.map_err(|refused| Status::new(refused.code(), refused.message())))
+}
+
+/// Args are asked for in each call.
+pub(super) fn forgetful() -> Fault {
+    before(|ask, _| {
+        let by_digest =
+            sent(ask).is_some_and(|sent| sent.call.args.is_empty() && !sent.call.args_sha256.is_empty());
+        if !by_digest {
+            return Ok(ask.message.clone());
+        }
+        let mut status = status(Code::FailedPrecondition);
+        let reason = api::ErrorReason::ArgsUnknown.as_str_name();
+        status.metadata_mut().insert("extender-reason", MetadataValue::from_static(reason));
+        Err(status)
+    })
+}
+
+/// Calls are answered whichever declaration they name.
+fn any_reads() -> Fault {
+    let declared = Arc::new(Mutex::new(None));
+    let learned = Arc::clone(&declared);
+    let learns = after(move |ask, _, answered| {
+        if let ("GetInfo", Ok(bytes)) = (&*ask.method, &answered) {
+            *learned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Declared::read(bytes).unwrap());
+        }
+        answered
+    });
+    let corrects = before(move |ask, _| {
+        let declared = declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let verb = VERBS.into_iter().find(|verb| verb.title() == ask.method);
+        let terms = declared.as_ref().zip(verb).and_then(|(declared, verb)| declared.verb(verb));
+        Ok(called(ask, |call| call.reads = terms.map_or_else(Bytes::new, |terms| terms.reads_sha256.clone())))
+    });
+    Fault { before: corrects.before, ..learns }
 }
 
 /// Ten calls at a time take a while each, whether somebody waits for them or not.
@@ -462,21 +531,21 @@ fn table(case: &str) -> (Subject, Fault) {
             |ask| sent(ask).is_some_and(|sent| sent.by_table().is_some_and(|nodes| nodes.at_least == 0)),
             Code::Unavailable,
         ),
-        "unknown" | "other-reads" => misses(|result| match result.miss() {
-            api::Miss::TableUnknown => Err(status(Code::NotFound)),
+        "unknown" | "other-reads" => misses(|result| match miss(result) {
+            Some(api::Miss::TableUnknown) => Err(status(Code::NotFound)),
             _ => Ok(()),
         }),
         "behind" => wait_for_message(),
         "unknown-id" | "removed" => misses(|result| {
-            if result.miss() == api::Miss::TableBehind {
-                result.miss = api::Miss::TableUnknown.into();
+            if miss(result) == Some(api::Miss::TableBehind) {
+                result.outcome = Some(Outcome::Miss(api::Miss::TableUnknown.into()));
             }
             Ok(())
         }),
         "zeros" | "zeros-unknown" | "count" | "other-view" => tolerates(),
         "other-connection" => before(|ask, state| {
             let tables = state.tables.lock().unwrap_or_else(PoisonError::into_inner);
-            let table = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table));
+            let table = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table.clone()));
             let elsewhere =
                 table.and_then(|table| tables.get(&table)).is_some_and(|at| *at != ask.connection);
             if elsewhere { Err(status(Code::NotFound)) } else { Ok(ask.message.clone()) }
@@ -490,9 +559,8 @@ fn table(case: &str) -> (Subject, Fault) {
         }
         "later-fields" => streams(F::RefusesUnknownFields),
         "not-protobuf" | "no-view" | "unknown-view" | "id-zero" | "no-row" | "row-lacks-facts"
-        | "version" | "renamed" | "no-name" | "name-taken" | "complete-twice" | "reads-limits" => {
-            streams(F::Tolerates)
-        }
+        | "version" | "renamed" | "no-name" | "bad-name" | "name-taken" | "complete-twice"
+        | "reads-limits" => streams(F::Tolerates),
         "refused-whole" => streams(F::AppliesAPart),
         "limits" => streams(F::TenTables),
         "closed" | "reset" | "disconnected" => streams(F::NeverEnds),

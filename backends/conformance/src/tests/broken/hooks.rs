@@ -3,7 +3,7 @@
 use extender_policy_api::v1beta1::{self as api, ChangedPart};
 
 use super::{
-    changes::{VerbAnswer, answers, info},
+    changes::{VerbAnswer, answers, info, tolerates},
     proxy::Fault,
 };
 
@@ -12,7 +12,10 @@ pub(super) fn declared(case: &str) -> Fault {
     match case {
         "service" => info(|info, _| info.services.retain(|service| !service.contains("Hook"))),
         "changes" => hook(api::Verb::BeforeFilterNodes, |hook| hook.changes.clear()),
-        "side-effects" => hook(api::Verb::BeforeScore, |hook| hook.side_effects = true),
+        "side-effects" => {
+            hook(api::Verb::BeforeScore, |hook| hook.effects = api::Effects::ChangesOutside.into())
+        }
+        "unknown" => tolerates(),
         "counts" => hook(api::Verb::BeforeScore, |hook| {
             let pod = hook.reads.get_or_insert_default().pod.get_or_insert_default();
             pod.topology_counts.push(api::TopologyCountReads::default());
@@ -38,6 +41,7 @@ pub(super) fn answered(case: &str) -> Option<Fault> {
             |pod| pod.remove_node_affinity = true,
             |node| node.add_allocatable = Some(api::Resources::default()),
         ),
+        "nodes" => tolerates(),
         "positions" => changing(|_| (), |node| node.positions.push(0)),
         "limits" => {
             let key = || vec!["k".repeat(318)];

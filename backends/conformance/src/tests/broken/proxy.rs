@@ -12,11 +12,13 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use extender_policy_api::v1beta1 as api;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message as _;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::{Code, Status, body::Body, transport::Endpoint};
 
@@ -28,7 +30,7 @@ use crate::{
 
 /// What a rule's breaker knows about a call.
 pub(super) struct Ask {
-    /// Such as `Filter`, or the whole path for other services.
+    /// Such as `Filter` or, of a hook, `BeforeFilter`; the whole path for other services.
     pub(super) method: String,
     pub(super) message: Bytes,
     pub(super) headers: HeaderMap,
@@ -61,7 +63,7 @@ pub(super) struct State {
     methods: Mutex<HashMap<String, usize>>,
     /// The connections that asked for the handshake, and those of tables.
     pub(super) greeted: Mutex<HashSet<usize>>,
-    pub(super) tables: Mutex<HashMap<u64, usize>>,
+    pub(super) tables: Mutex<HashMap<String, usize>>,
 }
 
 impl State {
@@ -71,7 +73,7 @@ impl State {
     }
 
     /// The connection of this table is this one.
-    pub(super) fn table_of(&self, table: u64, connection: usize) {
+    pub(super) fn table_of(&self, table: String, connection: usize) {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).insert(table, connection);
     }
 
@@ -288,7 +290,8 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
     let is_of_verbs =
         |service: &str| service.ends_with(".PolicyService") || service.ends_with(".HookService");
     let method = path.rsplit_once('/').filter(|(service, _)| is_of_verbs(service));
-    let method = method.map_or(path, |(_, method)| method).to_owned();
+    let method = method.map_or(path, |(_, method)| method);
+    let method = if method == "Change" { hook(&message) } else { method }.to_owned();
     let (number, at_once) = (state.count(&method), state.at_once.fetch_add(1, Ordering::SeqCst) + 1);
     let ask = Ask { method, message, headers: parts.headers, connection, number, at_once };
     let answered = answer(shared, path, ask).await;
@@ -296,6 +299,16 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
     match (answered, shared.fault.envelope) {
         (Ok(message), envelope) => message_in(envelope, &message),
         (Err(status), _) => refusal(&status),
+    }
+}
+
+/// The hook of a request, as faults know it.
+fn hook(message: &Bytes) -> &'static str {
+    match api::ChangeRequest::decode(message.clone()).map(|request| request.hook()) {
+        Ok(api::Verb::BeforeFilter) => "BeforeFilter",
+        Ok(api::Verb::BeforeFilterNodes) => "BeforeFilterNodes",
+        Ok(api::Verb::BeforeScore) => "BeforeScore",
+        _ => "Change",
     }
 }
 

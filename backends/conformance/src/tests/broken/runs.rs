@@ -42,7 +42,7 @@ async fn one_mistake_is_one_failure_with_its_sentence() {
         |sent: &Sent| sent.facts().any(|facts| facts.labels.get("zone").is_some_and(|zone| zone == "amd64"));
     for (fault, begins, ends, rule) in [
         (
-            answers(|_, _| true, |answer| answer.result().evaluated -= 1),
+            answers(|_, _| true, |answer| answer.evaluated(|evaluated| evaluated - 1)),
             "filter.answered: `result.evaluated` is 2; the request has ",
             "3 nodes",
             "11.1",
@@ -64,20 +64,20 @@ async fn one_mistake_is_one_failure_with_its_sentence() {
             fails(strange),
             "filter.answered: Filter about 60 nodes was refused: INTERNAL: ",
             "; by 49 that is an error of the policy's own code, and its log says where",
-            "10.2",
+            "10.1",
         ),
         (
             refuses(|ask| ask.method == "Filter", Code::Unavailable),
             "filter.answered: Filter about 3 nodes was refused: UNAVAILABLE: ",
             "broken on purpose",
-            "10.2",
+            "10.1",
         ),
         (
             // No plain question meets this one, and several cases do.
             fails(|sent| sent.nodes.count == 1),
             "filter.evaluated: Filter about 1 node was refused: INTERNAL: ",
             "its log says where",
-            "10.2",
+            "10.1",
         ),
     ] {
         let (suite, _proxy) = suite(Subject::Filters, fault, 60).await;

@@ -161,7 +161,7 @@ impl Stream {
                 self.one(bytes).await
             };
         };
-        self.shared.state.table_of(message.table, self.connection);
+        self.shared.state.table_of(message.table.clone(), self.connection);
         let later = message.version > 1;
         match self.fault {
             StreamFault::WrongVersion => {

@@ -11,19 +11,21 @@ use std::{
 use bytes::Bytes;
 use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
+use tonic::Code;
 
 use super::{
-    changes::{Sent, before, called, flips, info, is_verb, sent},
-    faults::{good_args, rejections},
+    changes::{Sent, before, called, flips, info, is_verb, refuses, sent, with_args},
+    faults::{forgetful, rejections, without_reasons},
     proxy::Fault,
     subjects::Subject::{self, Filters, Reading},
 };
+use crate::question::args_sha256;
 
 /// The case that notices, what the wrong answers depend on, and the backend.
 pub(super) type Wrong = (&'static str, &'static str, Subject, Fault);
 
 pub(super) fn all() -> Vec<Wrong> {
-    [sizes(), times(), calls(), undeclared(), handshakes(), reasons()].into_iter().flatten().collect()
+    [sizes(), times(), calls(), args(), undeclared(), handshakes(), reasons()].into_iter().flatten().collect()
 }
 
 /// Answers differ where this holds.
@@ -65,12 +67,12 @@ fn times() -> Vec<Wrong> {
 fn calls() -> Vec<Wrong> {
     let any_table = before(|ask, state| {
         let tables = state.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table));
+        let named = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table.clone()));
         let open = named.filter(|named| !tables.contains_key(named)).and_then(|_| tables.keys().next());
         let Some(open) = open else { return Ok(ask.message.clone()) };
         let mut request = api::FilterRequest::decode(ask.message.clone()).unwrap();
         if let Some(api::nodes::Form::Table(nodes)) = &mut request.nodes.as_mut().unwrap().form {
-            nodes.table = *open;
+            nodes.table.clone_from(open);
         }
         Ok(request.encode_to_vec().into())
     });
@@ -80,6 +82,18 @@ fn calls() -> Vec<Wrong> {
         differs("filter.pure-call", "a name", move |sent| other(&sent.call.backend)),
         ("filter.no-handshake", "the connection", Reading, flips(|ask, _| ask.connection > 0)),
         ("table.unknown", "any table", Reading, any_table),
+    ]
+}
+
+fn args() -> Vec<Wrong> {
+    let never =
+        refuses(|ask| sent(ask).is_some_and(|sent| !sent.call.args.is_empty()), Code::FailedPrecondition);
+    let any = before(|ask, _| Ok(called(ask, |call| call.args_sha256 = args_sha256(&call.args))));
+    vec![
+        ("filter.args-unknown", "no reason", Reading, without_reasons()),
+        ("filter.args-unknown", "args that come too late", Reading, never),
+        ("filter.args-known", "args that are forgotten", Filters, forgetful()),
+        ("beforeScore.args-digest", "whichever digest", Reading, any),
     ]
 }
 
@@ -112,16 +126,9 @@ fn undeclared() -> Vec<Wrong> {
 
 fn handshakes() -> Vec<Wrong> {
     let limit = |bytes| info(move |info, _| info.max_request_bytes = bytes);
-    let one_id = info(|info, ask| {
-        if api::GetInfoRequest::decode(ask.message.clone()).unwrap().args != good_args() {
-            let pod = info.verbs[0].reads.as_mut().and_then(|reads| reads.pod.as_mut()).unwrap();
-            pod.parts.push(api::PodPart::Owner.into());
-        }
-    });
     vec![
         ("handshake.max-request-bytes", "1,000 bytes", Reading, limit(1_000)),
         ("handshake.max-request-bytes", "any number of bytes", Reading, limit(u64::MAX)),
-        ("reads.ids", "the args", Reading, one_id),
     ]
 }
 
@@ -143,6 +150,6 @@ pub(super) fn mixed_args() -> Fault {
             *latest = api::GetInfoRequest::decode(ask.message.clone()).unwrap().args;
         }
         let is_verb = is_verb(&ask.method);
-        Ok(if is_verb { called(ask, |call| call.args.clone_from(&latest)) } else { ask.message.clone() })
+        Ok(if is_verb { called(ask, |call| with_args(call, &latest)) } else { ask.message.clone() })
     })
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use extender_policy_api::v1beta1::{
     self as api, Verb, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
 };
+use prost::Message as _;
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use tonic::{Status, transport::Channel};
 
@@ -59,7 +61,7 @@ impl Replica {
 
     fn call(&self, verb: Verb) -> api::Call {
         let info = self.verbs.iter().find(|info| info.verb() == verb).unwrap();
-        let reads = info.reads.as_ref().unwrap().id;
+        let reads = digest(&SHA256, &info.reads.as_ref().unwrap().encode_to_vec()).as_ref().to_vec().into();
         api::Call { purpose: api::Purpose::Decide.into(), reads, ..api::Call::default() }
     }
 
@@ -90,12 +92,13 @@ impl Replica {
     pub(crate) async fn held(&self, pod: &api::Pod) -> i64 {
         let row = api::NodeRow { name: "a".to_owned(), ..api::NodeRow::default() };
         let rows = api::NodeRows { rows: vec![row] };
-        let request = api::BeforeFilterNodesRequest {
+        let request = api::ChangeRequest {
             call: Some(self.call(Verb::BeforeFilterNodes)),
             pod: Some(pod.clone()),
             nodes: Some(api::Nodes { count: 1, form: Some(api::nodes::Form::Rows(rows)) }),
+            hook: Verb::BeforeFilterNodes.into(),
         };
-        let response = HookServiceClient::new(self.channel.clone()).before_filter_nodes(request).await;
+        let response = HookServiceClient::new(self.channel.clone()).change(request).await;
         let Ok(response) = response else { return -1 };
         let changes = response.into_inner().nodes.into_iter();
         let held = changes.flat_map(|change| change.holds).filter_map(|hold| hold.resources);

@@ -1,7 +1,7 @@
 //! The duties of a backend with hooks.
 
 use super::*;
-use crate::{Change, Hook, NodeChange, PodChange, Resources, request::NodesRequest};
+use crate::{Change, Hook, NodeChange, PodChange, Resources, backend::NamedArgs, request::ChangeRequest};
 
 /// Does what the namespace of the pod says; closes nodes named "no…".
 struct Hooked(Info);
@@ -55,40 +55,27 @@ fn hooked() -> Backend {
     Hooked(info()).into()
 }
 
-fn pod_request(namespace: &str) -> api::BeforeFilterRequest {
-    api::BeforeFilterRequest { call: Some(call()), pod: Some(pod(namespace)) }
+fn pod_request(namespace: &str) -> api::ChangeRequest {
+    let hook = api::Verb::BeforeFilter.into();
+    api::ChangeRequest { call: Some(call()), pod: Some(pod(namespace)), nodes: None, hook }
 }
 
-fn nodes_request(namespace: &str, names: &[&str]) -> api::BeforeScoreRequest {
+fn nodes_request(hook: api::Verb, namespace: &str, names: &[&str]) -> api::ChangeRequest {
     let api::ScoreRequest { call, nodes, .. } = score_request(names);
-    api::BeforeScoreRequest { call, pod: Some(pod(namespace)), nodes }
+    api::ChangeRequest { call, pod: Some(pod(namespace)), nodes, hook: hook.into() }
 }
 
-fn before_filter(
-    backend: &Backend,
-    request: &api::BeforeFilterRequest,
-) -> Result<api::BeforeFilterResponse, CallError> {
-    at_once("BeforeFilter", super::before_filter(backend, &decoded(request), Patience::None)).unwrap()
+fn before_filter_nodes(namespace: &str, names: &[&str]) -> api::ChangeRequest {
+    nodes_request(api::Verb::BeforeFilterNodes, namespace, names)
 }
 
-fn before_filter_nodes(
-    backend: &Backend,
-    request: &api::BeforeScoreRequest,
-) -> Result<api::BeforeFilterNodesResponse, CallError> {
-    let request: NodesRequest = decoded(request);
-    at_once(
-        "BeforeFilterNodes",
-        super::before_filter_nodes(backend, &Tables::default(), &request, Patience::None),
-    )
-    .unwrap()
+fn before_score(namespace: &str, names: &[&str]) -> api::ChangeRequest {
+    nodes_request(api::Verb::BeforeScore, namespace, names)
 }
 
-fn before_score(
-    backend: &Backend,
-    request: &api::BeforeScoreRequest,
-) -> Result<api::BeforeScoreResponse, CallError> {
-    let request: NodesRequest = decoded(request);
-    at_once("BeforeScore", super::before_score(backend, &Tables::default(), &request, Patience::None))
+fn changed(backend: &Backend, request: &api::ChangeRequest) -> Result<api::ChangeResponse, CallError> {
+    let (request, tables) = (decoded(request), Tables::default());
+    at_once(method(ChangeRequest::hook(&request)), change(backend, &tables, &request, Patience::None))
         .unwrap()
 }
 
@@ -99,39 +86,35 @@ fn closed(positions: &[u32]) -> api::NodeChange {
 
 #[test]
 fn the_change_of_the_pod_comes_with_its_reason() {
-    let answer = before_filter(&hooked(), &pod_request("shop")).unwrap();
+    let answer = changed(&hooked(), &pod_request("shop")).unwrap();
     let result = answer.result.unwrap();
-    assert_eq!((result.evaluated, result.miss, &*result.revision), (1, 0, "r7"));
+    assert_eq!((result.outcome, &*result.revision), (Some(Outcome::Evaluated(1)), "r7"));
     let change = answer.pod.unwrap();
     assert_eq!(change.set_labels["app"], "web");
     assert_eq!(change.reason, "ä".repeat(100), "200 bytes are kept");
-    let none = before_filter(&hooked(), &pod_request("none")).unwrap();
-    assert_eq!((none.result.unwrap().evaluated, none.pod), (1, None));
+    let none = changed(&hooked(), &pod_request("none")).unwrap();
+    assert_eq!((evaluated(none.result), none.pod), (1, None));
 }
 
 #[test]
 fn nodes_that_change_alike_are_one_entry() {
     let names = ["a", "no-1", "b", "no-2"];
-    let answer = before_filter_nodes(&hooked(), &nodes_request("shop", &names)).unwrap();
+    let answer = changed(&hooked(), &before_filter_nodes("shop", &names)).unwrap();
     let result = answer.result.unwrap();
-    assert_eq!((result.evaluated, result.miss, &*result.revision), (4, 0, "r7"));
+    assert_eq!((result.outcome, &*result.revision), (Some(Outcome::Evaluated(4)), "r7"));
     assert_eq!(answer.nodes, [closed(&[1, 3])]);
-    let answer = before_score(&hooked(), &nodes_request("shop", &names)).unwrap();
-    assert_eq!((answer.result.unwrap().evaluated, answer.nodes), (4, vec![closed(&[1, 3])]));
+    let answer = changed(&hooked(), &before_score("shop", &names)).unwrap();
+    assert_eq!((evaluated(answer.result), answer.nodes), (4, vec![closed(&[1, 3])]));
     assert_eq!(answer.pod.unwrap().set_labels["app"], "web");
-    let nodes = before_score(&hooked(), &nodes_request("nodes alone", &names)).unwrap();
+    let nodes = changed(&hooked(), &before_score("nodes alone", &names)).unwrap();
     assert_eq!((nodes.pod, nodes.nodes.len()), (None, 1));
 }
 
 #[test]
 fn a_hook_that_is_not_declared_is_not_served() {
     let filters = backend(Info::new("filters", "1").filters(Verb::per_node()));
-    let nodes = nodes_request("shop", &["a"]);
-    let refused = [
-        before_filter(&filters, &pod_request("shop")).unwrap_err(),
-        before_filter_nodes(&filters, &nodes).unwrap_err(),
-        before_score(&filters, &nodes).unwrap_err(),
-    ];
+    let requests = [pod_request("shop"), before_filter_nodes("shop", &["a"]), before_score("shop", &["a"])];
+    let refused = requests.map(|request| changed(&filters, &request).unwrap_err());
     for (refused, hook) in refused.into_iter().zip(["BeforeFilter", "BeforeFilterNodes", "BeforeScore"]) {
         let expected = format!("this policy does not serve {hook}; its GetInfo does not list it");
         assert_eq!(status(refused), (Code::Unimplemented, expected));
@@ -139,30 +122,50 @@ fn a_hook_that_is_not_declared_is_not_served() {
 }
 
 #[test]
+fn a_request_is_for_one_hook_and_has_what_this_one_is_about() {
+    let nodes = before_filter_nodes("shop", &["a"]).nodes;
+    let unknown = |hook| api::ChangeRequest { hook, ..pod_request("shop") };
+    for (request, expected) in [
+        (unknown(0), "hook is missing"),
+        (unknown(99), "hook is 99; expected VERB_BEFORE_FILTER"),
+        (unknown(api::Verb::Filter.into()), "hook is 1; expected VERB_BEFORE_FILTER"),
+        (
+            api::ChangeRequest { nodes, ..pod_request("shop") },
+            "nodes is set; VERB_BEFORE_FILTER is about the pod",
+        ),
+        (api::ChangeRequest { nodes: None, ..before_filter_nodes("shop", &[]) }, "nodes is missing"),
+        (api::ChangeRequest { nodes: None, ..before_score("shop", &[]) }, "nodes is missing"),
+    ] {
+        let (code, text) = status(changed(&hooked(), &request).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.starts_with(expected), "{text:?} does not begin with {expected:?}");
+    }
+}
+
+#[test]
 fn answers_of_another_number_of_nodes_fail_the_call() {
     let backend = hooked();
-    let nodes = |namespace: &str| nodes_request(namespace, &["a", "b"]);
-    let pod = |namespace| before_filter(&backend, &pod_request(namespace)).unwrap_err();
-    let filter = |request| before_filter_nodes(&backend, &request).unwrap_err();
-    let score = |request| before_score(&backend, &request).unwrap_err();
+    let pod = |namespace| changed(&backend, &pod_request(namespace)).unwrap_err();
+    let filter = |namespace| changed(&backend, &before_filter_nodes(namespace, &["a", "b"])).unwrap_err();
+    let score = |namespace| changed(&backend, &before_score(namespace, &["a", "b"])).unwrap_err();
     for (error, expected) in [
         (pod("panic"), "beforeFilter failed; see the policy's log"),
-        (filter(nodes("panic")), "beforeFilterNodes failed; see the policy's log"),
-        (filter(nodes("lost count")), "before_filter_nodes returned 1 answers for 2 nodes"),
-        (score(nodes("lost count")), "before_score returned 1 answers for 2 nodes; expected one per node"),
-        (score(nodes("pod alone")), "before_score returned 0 answers for 2 nodes"),
+        (filter("panic"), "beforeFilterNodes failed; see the policy's log"),
+        (filter("lost count"), "before_filter_nodes returned 1 answers for 2 nodes"),
+        (score("lost count"), "before_score returned 1 answers for 2 nodes; expected one per node"),
+        (score("pod alone"), "before_score returned 0 answers for 2 nodes"),
     ] {
         let (code, text) = status(error);
         assert_eq!(code, Code::Internal, "{text}");
         assert!(text.starts_with(expected), "{text:?} does not begin with {expected:?}");
     }
-    assert!(before_filter(&backend, &pod_request("shop")).is_ok(), "the next one is answered");
+    assert!(changed(&backend, &pod_request("shop")).is_ok(), "the next one is answered");
 }
 
 #[test]
 fn a_hook_that_changes_the_pod_alone_returns_no_changes_of_nodes() {
     let info = Info::new("pods", "1").before_score(Hook::changing([Change::PodLabels]));
-    let answer = before_score(&Hooked(info).into(), &nodes_request("pod alone", &["a", "b"])).unwrap();
+    let answer = changed(&Hooked(info).into(), &before_score("pod alone", &["a", "b"])).unwrap();
     assert_eq!((answer.pod.unwrap().set_labels.len(), answer.nodes), (1, vec![]));
 }
 
@@ -178,11 +181,10 @@ fn a_policy_that_cannot_decide_now_is_unavailable() {
             Err(NotReady("the price list is a day old".into()))
         }
     }
-    let (stale, nodes) = (Backend::from(Stale), nodes_request("shop", &["a"]));
-    let expected = (Code::Unavailable, "the price list is a day old".to_owned());
-    assert_eq!(status(before_filter(&stale, &pod_request("shop")).unwrap_err()), expected);
-    assert_eq!(status(before_filter_nodes(&stale, &nodes).unwrap_err()), expected);
-    assert_eq!(status(before_score(&stale, &nodes).unwrap_err()), expected);
+    for request in [pod_request("shop"), before_filter_nodes("shop", &["a"]), before_score("shop", &["a"])] {
+        let refused = status(changed(&Stale.into(), &request).unwrap_err());
+        assert_eq!(refused, (Code::Unavailable, "the price list is a day old".to_owned()));
+    }
 }
 
 #[test]
@@ -191,18 +193,17 @@ fn a_request_for_another_declaration_is_not_answered() {
     reads.pod(crate::PodPart::Namespace);
     let hook = || Hook::changing([Change::PodLabels]).reads(&reads);
     let backend = Backend::from(Hooked(Info::new("p", "1").before_filter(hook())));
-    let (code, text) = status(before_filter(&backend, &pod_request("shop")).unwrap_err());
+    let (code, text) = status(changed(&backend, &pod_request("shop")).unwrap_err());
     assert_eq!(code, Code::FailedPrecondition, "{text}");
-    assert!(text.starts_with("call.reads is 0, and this policy now declares reads"), "{text}");
-    let declared = backend.policy_for(&[]).unwrap();
-    let reads = declared.declaration.verb(api::Verb::BeforeFilter).unwrap().reads_id();
-    let call = Some(api::Call { reads, ..call() });
-    assert!(before_filter(&backend, &api::BeforeFilterRequest { call, ..pod_request("shop") }).is_ok());
+    assert!(text.starts_with("call.reads is not the SHA-256 of what this policy now declares"), "{text}");
+    let declared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
+    let reads = declared.declaration.verb(api::Verb::BeforeFilter).unwrap().reads_digest();
+    let call = Some(api::Call { reads: Bytes::copy_from_slice(reads), ..call() });
+    let request = api::ChangeRequest { call, ..pod_request("shop") };
+    assert!(changed(&backend, &request).is_ok());
     let (backend, replace) = Backend::replaceable(Hooked(Info::new("p", "1").before_filter(hook()))).unwrap();
     replace.with(Hooked(info())).unwrap();
-    let earlier =
-        api::BeforeFilterRequest { call: Some(api::Call { reads, ..super::call() }), ..pod_request("shop") };
-    assert!(before_filter(&backend, &earlier).is_ok(), "an earlier version answers");
+    assert!(changed(&backend, &request).is_ok(), "an earlier version answers");
 }
 
 #[test]
@@ -217,6 +218,6 @@ fn amounts_reach_the_answer() {
             PodChange::none().add_requests(Resources { milli_cpu: -5, ..Resources::default() })
         }
     }
-    let change = before_filter(&Amounts.into(), &pod_request("shop")).unwrap().pod.unwrap();
+    let change = changed(&Amounts.into(), &pod_request("shop")).unwrap().pod.unwrap();
     assert_eq!(change.add_requests.unwrap().milli_cpu, -5);
 }

@@ -1,7 +1,7 @@
 //! Calls of verbs that declare what they read.
 
 use super::*;
-use crate::{NodeKey, PodKey, Reads, info::declaration::Terms};
+use crate::{NodeKey, PodKey, Reads, backend::NamedArgs};
 
 /// Refuses nodes by their rack and size; scores by the length of the rack. Teams have special wishes.
 struct Racks {
@@ -55,8 +55,9 @@ impl Racks {
     }
 }
 
-fn id(backend: &Backend, verb: api::Verb) -> u32 {
-    backend.policy_for(&[]).unwrap().declaration.verb(verb).map(Terms::reads_id).unwrap()
+fn reads(backend: &Backend, verb: api::Verb) -> Bytes {
+    let declared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
+    Bytes::copy_from_slice(declared.declaration.verb(verb).unwrap().reads_digest())
 }
 
 /// Of labels "rack" and "size".
@@ -75,7 +76,7 @@ fn of_team(team: Option<&str>) -> api::Pod {
 }
 
 fn request(team: &str, row: api::NodeRow) -> api::FilterRequest {
-    let reads = id(&Racks::new().into(), api::Verb::Filter);
+    let reads = reads(&Racks::new().into(), api::Verb::Filter);
     let call = Some(api::Call { reads, ..call() });
     let (pod, nodes) = (Some(of_team(Some(team))), Some(nodes(vec![row])));
     api::FilterRequest { call, pod, nodes, want_scores: false }
@@ -116,19 +117,20 @@ fn what_is_not_declared_fails_the_call_and_is_named() {
 #[test]
 fn another_declaration_is_no_reason_to_guess() {
     let backend = Racks::new().into();
-    for sent in [0, 7] {
-        let call = Some(api::Call { reads: sent, ..call() });
-        let request = api::FilterRequest { call, ..request("shop", node(&["r1", "5"], &[])) };
-        let declared = id(&backend, api::Verb::Filter);
-        let expected = format!(
-            "call.reads is {sent}, and this policy now declares reads with the id {declared}; repeat the handshake"
-        );
-        assert_eq!(status(filter(&backend, &request).unwrap_err()), (Code::FailedPrecondition, expected));
+    let (declared, other) = (request("shop", node(&["r1", "5"], &[])), Bytes::from(vec![7; 32]));
+    for (backend, request, reads) in [
+        (&backend, &declared, Bytes::new()),
+        (&backend, &declared, other.clone()),
+        (&backend, &declared, reads(&backend, api::Verb::Filter).slice(..31)),
+        (&super::backend(both()), &super::request(&["a"]), other),
+    ] {
+        let request = api::FilterRequest { call: Some(api::Call { reads, ..call() }), ..request.clone() };
+        let refused = Status::from(filter(backend, &request).unwrap_err());
+        let expected =
+            "call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake";
+        assert_eq!((refused.code(), refused.message()), (Code::FailedPrecondition, expected));
+        assert_eq!(refused.metadata().get("extender-reason").unwrap(), "ERROR_REASON_OTHER_READS");
     }
-    let undeclared = super::request(&["a"]);
-    let undeclared = api::FilterRequest { call: Some(api::Call { reads: 7, ..call() }), ..undeclared };
-    let (code, text) = status(filter(&super::backend(both()), &undeclared).unwrap_err());
-    assert_eq!(code, Code::FailedPrecondition, "{text}");
 }
 
 #[test]
@@ -181,7 +183,7 @@ fn victims_are_read_as_the_pod_is() {
     let backend = Backend::from(Racks::new());
     let victim = |pod| api::Victim { uid: "u".into(), pod: Some(Box::new(pod)) };
     let mut request = api::PreemptRequest {
-        call: Some(api::Call { reads: id(&backend, api::Verb::Preempt), ..call() }),
+        call: Some(api::Call { reads: reads(&backend, api::Verb::Preempt), ..call() }),
         pod: Some(of_team(None)),
         nodes: Some(nodes(rows(&["n-1"]))),
         candidates: vec![api::Candidate {
@@ -240,22 +242,22 @@ impl Policy for One {
 #[test]
 fn a_replaced_policy_answers_what_was_asked_of_it() {
     let (backend, replace) = Backend::replaceable(One::new(0)).unwrap();
-    let ids: Vec<_> = (0..=17).map(|label| id(&One::new(label).into(), api::Verb::Filter)).collect();
-    let answered = |reads| {
-        let call = Some(api::Call { reads, ..call() });
+    let ids: Vec<_> = (0..=17).map(|label| reads(&One::new(label).into(), api::Verb::Filter)).collect();
+    let answered = |reads: &Bytes| {
+        let call = Some(api::Call { reads: reads.clone(), ..call() });
         let request = api::FilterRequest { call, ..request("shop", node(&["v"], &[])) };
         let request = api::FilterRequest { pod: Some(pod("shop")), ..request };
         filter(&backend, &request).map(|answer| answer.result.unwrap().revision).map_err(status)
     };
-    assert_eq!(answered(ids[0]).unwrap(), "0");
+    assert_eq!(answered(&ids[0]).unwrap(), "0");
     for label in 1..=16 {
         replace.with(One::new(label)).unwrap();
         // The same declaration again takes no place.
         replace.with(One::new(label)).unwrap();
     }
-    assert_eq!((answered(ids[16]).unwrap(), answered(ids[0]).unwrap()), ("16".to_owned(), "0".to_owned()));
-    assert_eq!(answered(ids[17]).unwrap_err().0, Code::FailedPrecondition);
+    assert_eq!((answered(&ids[16]).unwrap(), answered(&ids[0]).unwrap()), ("16".to_owned(), "0".to_owned()));
+    assert_eq!(answered(&ids[17]).unwrap_err().0, Code::FailedPrecondition);
     replace.with(One::new(17)).unwrap();
-    assert_eq!((answered(ids[17]).unwrap(), answered(ids[1]).unwrap()), ("17".to_owned(), "1".to_owned()));
-    assert_eq!(answered(ids[0]).unwrap_err().0, Code::FailedPrecondition);
+    assert_eq!((answered(&ids[17]).unwrap(), answered(&ids[1]).unwrap()), ("17".to_owned(), "1".to_owned()));
+    assert_eq!(answered(&ids[0]).unwrap_err().0, Code::FailedPrecondition);
 }

@@ -66,9 +66,9 @@ impl Terms {
         self.reads.as_deref()
     }
 
-    /// `Call.reads` of the requests that this declaration asks for.
-    pub fn reads_id(&self) -> u32 {
-        self.reads().map_or(0, |reads| reads.message.id)
+    /// `Call.reads` of the requests that this declaration asks for; empty if nothing is declared.
+    pub fn reads_digest(&self) -> &[u8] {
+        self.reads().map_or(&[], |reads| &reads.digest)
     }
 
     /// What each row of a request must have.
@@ -109,7 +109,7 @@ impl Terms {
         self.verb.scope == Scope::Node
             && !self.waits()
             && !self.has_side_effects()
-            && self.reads_id() == filter.reads_id()
+            && self.reads_digest() == filter.reads_digest()
     }
 }
 
@@ -137,9 +137,10 @@ impl Declaration {
 
     /// Whether requests for this declaration can be answered with the other one, too.
     pub fn reads_as(&self, other: &Self) -> bool {
-        let ids =
-            |of: &'_ Self| of.verbs.iter().map(|(&kind, terms)| (kind, terms.reads_id())).collect::<Vec<_>>();
-        ids(self) == ids(other)
+        let digests = |of: &Self| {
+            of.verbs.iter().map(|(&kind, terms)| (kind, terms.reads_digest().to_owned())).collect::<Vec<_>>()
+        };
+        digests(self) == digests(other)
     }
 }
 
@@ -157,12 +158,21 @@ fn terms(declared: &DeclaredVerb) -> Terms {
 
 /// What no gateway can reject, because there is nothing to ask it about.
 fn mistakes(info: &Info) -> Vec<String> {
-    if !info.verbs.is_empty() {
-        return Vec::new();
+    if info.verbs.is_empty() {
+        let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
+                     Info::before_filter";
+        return vec![format!("no verb is declared; {right}")];
     }
-    let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
-                 Info::before_filter";
-    vec![format!("no verb is declared; {right}")]
+    // The contract has one field for both.
+    let both = |verb: &Verb| verb.memory == Memory::Pure && verb.effects == Effects::Outside;
+    let contradictory = info.verbs.iter().filter(|(_, declared)| both(&declared.verb));
+    let sentence = |kind: &api::Verb| {
+        format!(
+            "{} is declared with pure() and side_effects(); only one of them can be true",
+            kind.as_str_name()
+        )
+    };
+    contradictory.map(|(kind, _)| sentence(kind)).collect()
 }
 
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
@@ -228,8 +238,7 @@ fn verb_info(kind: api::Verb, declared: &DeclaredVerb, terms: &Terms) -> api::Ve
     let info = api::VerbInfo {
         node_view: node_view.into(),
         scope: scope.into(),
-        side_effects: terms.has_side_effects(),
-        pure: terms.is_pure(),
+        effects: effects(terms).into(),
         usage: terms.wants_usage(),
         changes: terms.changes.iter().map(|change| change.number()).collect(),
         ..nothing
@@ -237,6 +246,16 @@ fn verb_info(kind: api::Verb, declared: &DeclaredVerb, terms: &Terms) -> api::Ve
     match &declared.scale {
         Some(scale) => scored(info, scale),
         None => info,
+    }
+}
+
+fn effects(terms: &Terms) -> api::Effects {
+    if terms.has_side_effects() {
+        api::Effects::ChangesOutside
+    } else if terms.is_pure() {
+        api::Effects::Pure
+    } else {
+        api::Effects::ReadsOutside
     }
 }
 
@@ -276,12 +295,25 @@ mod tests {
     }
 
     #[test]
+    fn a_verb_that_is_pure_and_has_side_effects_is_refused() {
+        let both = || Verb::per_node().pure().side_effects();
+        let error = Declaration::new(pure().preempts(both()).filters(both())).unwrap_err();
+        let expected = ["VERB_FILTER", "VERB_PREEMPT"].map(|verb| {
+            format!("{verb} is declared with pure() and side_effects(); only one of them can be true")
+        });
+        assert_eq!(error.mistakes(), expected);
+    }
+
+    #[test]
     fn a_verb_that_is_not_declared_is_not_listed() {
         let verbs = |info| Declaration::new(info).unwrap().response.verbs;
         let [filter] = verbs(pure()).try_into().unwrap();
-        assert_eq!((filter.verb(), filter.pure, filter.usage), (api::Verb::Filter, true, false));
+        assert_eq!(
+            (filter.verb(), filter.effects(), filter.usage),
+            (api::Verb::Filter, api::Effects::Pure, false)
+        );
         let [filter] = verbs(pure().filters(Verb::per_node().pure().usage())).try_into().unwrap();
-        assert_eq!((filter.pure, filter.usage), (true, true));
+        assert_eq!((filter.effects(), filter.usage), (api::Effects::Pure, true));
         let [score] = verbs(scores(Scale::between(-3..=7))).try_into().unwrap();
         assert_eq!((score.verb(), score.score_min, score.score_max), (api::Verb::Score, Some(-3), Some(7)));
         let [bind] = verbs(Info::new("p", "1").binds()).try_into().unwrap();
@@ -300,7 +332,11 @@ mod tests {
         assert_eq!((response.pod_raw, &*response.annotation_prefixes), (true, &["acme.io/".to_owned()][..]));
         let [filter, score] = &response.verbs[..] else { panic!("two verbs: {response:?}") };
         assert_eq!((filter.scope(), filter.node_view()), (api::Scope::WholeSet, api::NodeView::Name));
-        assert_eq!((filter.side_effects, score.scope()), (true, api::Scope::Node));
+        assert_eq!(
+            (filter.effects(), score.effects()),
+            (api::Effects::ChangesOutside, api::Effects::ReadsOutside)
+        );
+        assert_eq!(score.scope(), api::Scope::Node);
         assert_eq!((score.normalization(), score.reversed), (api::Normalization::MinMax, true));
     }
 

@@ -133,13 +133,13 @@ mod tests {
             (pod.verb(), pod.node_view(), pod.scope()),
             (api::Verb::BeforeFilter, api::NodeView::Unspecified, api::Scope::Node)
         );
-        assert_eq!((pod.pure, pod.usage, pod.reads), (true, false, None));
+        assert_eq!((pod.effects(), pod.usage, pod.reads), (api::Effects::Pure, false, None));
         assert_eq!(pod.changes, [i32::from(api::ChangedPart::PodLabels)]);
         assert_eq!(
             (nodes.verb(), nodes.node_view(), nodes.scope()),
             (api::Verb::BeforeFilterNodes, api::NodeView::FactsAndRaw, api::Scope::WholeSet)
         );
-        assert_eq!((nodes.pure, nodes.usage, nodes.side_effects), (false, true, false));
+        assert_eq!((nodes.effects(), nodes.usage), (api::Effects::ReadsOutside, true));
         assert_eq!((score.verb(), score.node_view()), (api::Verb::BeforeScore, api::NodeView::Facts));
         assert_eq!(
             score.changes,

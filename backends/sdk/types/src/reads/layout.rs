@@ -12,7 +12,10 @@ use super::{
     topology::{SentTopology, Topology},
     values::Counts,
 };
-use crate::View;
+use crate::{
+    View,
+    digest::{Digest, sha256},
+};
 
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Layout {
     pub node: SentFields,
     /// As in the handshake.
     pub(crate) message: api::Reads,
+    /// `Call.reads` of the requests that this declaration asks for.
+    pub(crate) digest: Digest,
     /// As in the view of a table of nodes, where nothing is not the same as no declaration.
     pub rows: api::NodeReads,
 }
@@ -49,15 +54,14 @@ impl Layout {
         let (labels, annotations) = (node.labels.message(), node.annotations.message());
         let pod_counts = node.pods.iter().map(SentCount::message).collect();
         let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations, pod_counts };
-        let mut message = api::Reads {
-            id: 0,
+        let message = api::Reads {
             pod: Some(message).filter(|message| *message != api::PodReads::default()),
             // A view of names has them; what else is read with it is sent, for the gateway to reject.
             node: Some(rows.clone())
                 .filter(|rows| (view != View::Name || reads.nodes()) && *rows != api::NodeReads::default()),
         };
-        message.id = id(&message.encode_to_vec());
-        Self { pod, node, message, rows }
+        let digest = sha256(&message.encode_to_vec());
+        Self { pod, node, message, digest, rows }
     }
 }
 
@@ -98,11 +102,4 @@ impl SentFields {
         let (labels, annotations) = (self.labels.values(), self.annotations.values());
         Counts { labels, annotations, pods: self.pods.len() }
     }
-}
-
-/// FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration
-/// agree. Never 0, which stands for no declaration.
-fn id(message: &[u8]) -> u32 {
-    let mixed = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    message.iter().fold(0x811c_9dc5, mixed).max(1)
 }

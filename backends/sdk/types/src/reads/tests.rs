@@ -2,9 +2,10 @@
 
 use extender_policy_api::v1beta1 as api;
 use proptest::prelude::*;
+use prost::Message as _;
 
 use super::{access::Access, keys::Place, layout::Layout, *};
-use crate::View;
+use crate::{View, digest::sha256};
 
 fn message(declare: impl FnOnce(&mut Reads)) -> api::Reads {
     let mut reads = Reads::new();
@@ -19,7 +20,7 @@ fn map(keys: &[&str], prefixes: &[&str]) -> api::MapReads {
 
 #[test]
 fn keys_and_parts_are_sent_in_ascending_order_and_once() {
-    let api::Reads { id, pod, node } = message(|reads| {
+    let api::Reads { pod, node } = message(|reads| {
         for key in ["b", "é", "a", "b", "B"] {
             reads.node_label(key);
         }
@@ -32,7 +33,6 @@ fn keys_and_parts_are_sent_in_ascending_order_and_once() {
     assert_eq!((node.parts, node.annotations), (vec![1, 5], None));
     let pod = pod.unwrap();
     assert_eq!((pod.parts, pod.annotations, pod.labels), (vec![2, 12], Some(map(&["x"], &[])), None));
-    assert_ne!(id, 0);
 }
 
 /// The gateway rejects what a view of names does not have, so it must see that it is read.
@@ -52,8 +52,8 @@ fn a_view_of_names_keeps_what_else_is_read_of_nodes() {
 }
 
 #[test]
-fn nothing_is_an_empty_message_with_an_id() {
-    assert_eq!(message(|_| {}), api::Reads { id: 0x811c_9dc5, pod: None, node: None });
+fn nothing_is_an_empty_message() {
+    assert_eq!(message(|_| {}), api::Reads { pod: None, node: None });
 }
 
 #[test]
@@ -78,21 +78,23 @@ fn what_a_prefix_covers_is_sent_in_the_map() {
     assert_eq!(all.pod.unwrap().labels, Some(map(&[], &[""])));
 }
 
-/// A fixed value: replicas of one build have the same id, and later builds too.
 #[test]
-fn the_id_is_that_of_the_content() {
-    let id = |keys: &[&str]| {
-        message(|reads| {
-            for key in keys {
-                reads.node_label(*key);
-            }
-            reads.pod(PodPart::Namespace);
-        })
-        .id
+fn the_digest_is_that_of_the_bytes_in_the_handshake() {
+    let layout = |keys: &[&str]| {
+        let mut reads = Reads::new();
+        for key in keys {
+            reads.node_label(*key);
+        }
+        reads.pod(PodPart::Namespace);
+        Layout::new(&reads, View::Facts)
     };
-    assert_eq!(id(&["a", "b"]), 0xb33d_ea40);
-    assert_eq!(id(&["b", "a", "b"]), id(&["a", "b"]));
-    assert_ne!(id(&["a"]), id(&["a", "b"]));
+    let Layout { message, digest, .. } = layout(&["a", "b"]);
+    let verb = api::VerbInfo { reads: Some(message.clone()), ..api::VerbInfo::default() }.encode_to_vec();
+    let encoded = message.encode_to_vec();
+    assert!(verb.ends_with(&encoded));
+    assert_eq!(digest, sha256(&encoded));
+    assert_eq!(layout(&["b", "a", "b"]).digest, digest);
+    assert_ne!(layout(&["a"]).digest, digest);
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
 
 #[test]
 fn counts_of_pods_are_sent_in_ascending_order_and_once() {
-    let api::Reads { pod, node, .. } = message(|reads| {
+    let api::Reads { pod, node } = message(|reads| {
         reads.pods_by(PodsBy::PriorityClass);
         reads.pods_by(PodsBy::label("b"));
         reads.pods_and_requests_by(PodsBy::label("B"));
@@ -199,7 +201,7 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
 
 #[test]
 fn counts_by_topology_are_sent_in_ascending_order_and_once() {
-    let api::Reads { pod, node, .. } = message(|reads| {
+    let api::Reads { pod, node } = message(|reads| {
         reads.pods_by_topology(PodsBy::PriorityClass, "");
         reads.pods_by_topology(PodsBy::label("b"), "rack");
         reads.pods_by_topology(PodsBy::label("a"), "zone");
@@ -258,7 +260,7 @@ fn everything_has_all_that_can_be_declared_but_the_identity() {
     let mut reads = Reads::new();
     reads.pods_and_requests_by(PodsBy::Owner);
     reads.pods_by_topology(PodsBy::Owner, "zone");
-    let api::Reads { pod, node, .. } = Layout::new(&reads.everything(), View::Facts).message;
+    let api::Reads { pod, node } = Layout::new(&reads.everything(), View::Facts).message;
     let all = Some(map(&[], &[""]));
     let (pod, node) = (pod.unwrap(), node.unwrap());
     assert_eq!((pod.parts, &pod.labels, &pod.annotations), ((2..=12).collect(), &all, &all));

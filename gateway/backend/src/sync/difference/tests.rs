@@ -15,6 +15,11 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
+use crate::info::ApiVersion;
+
+fn name(number: u64) -> TableName {
+    TableName { number, api: ApiVersion::NEWEST }
+}
 
 fn sent_to(
     held: &mut BTreeMap<u32, NodeRow>,
@@ -56,7 +61,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
     for name in 0..10 {
         table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
     }
-    let mut sent = SentRows::new(7, TableView::default());
+    let mut sent = SentRows::new(name(7), TableView::default());
     let mut held = BTreeMap::new();
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut held, &mut sent, &difference);
@@ -64,7 +69,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
     let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
     assert_eq!(complete.iter().filter(|complete| **complete).count(), 1);
     assert!(complete[complete.len() - 1] && messages[0].view.is_some() && messages[1].view.is_none());
-    assert!(messages.iter().all(|message| message.table == 7));
+    assert!(messages.iter().all(|message| message.table == name(7).text()));
     assert!(sent.difference(&table.read(), view).parts.is_empty());
 }
 
@@ -72,7 +77,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
 fn an_empty_table_is_complete_at_once() {
     let table = NodeTable::new();
     let view = table.register(RowView::Name).leak();
-    let mut sent = SentRows::new(1, TableView::default());
+    let mut sent = SentRows::new(name(1), TableView::default());
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
     assert!(messages.len() == 1 && messages[0].complete);
@@ -84,7 +89,7 @@ async fn first_bytes(table: &NodeTable, parts: Vec<i32>) -> usize {
     let labels = Some(MapReads { keys, ..MapReads::default() });
     let reads = NodeReads { parts, labels, ..NodeReads::default() };
     let view = RowView::Facts(NodeFactsView::from(&reads).into());
-    let mut sent = SentRows::new(7, view.described());
+    let mut sent = SentRows::new(name(7), view.described());
     let column = table.register(view);
     table.fill(column.id()).await;
     let difference = sent.difference(&table.read(), column.id());
@@ -225,7 +230,7 @@ proptest! {
         let table = if of_calls { NodeTable::of_calls() } else { NodeTable::new() };
         let mut backends = [false, true].map(|usage| Backend {
             view: table.register(annotated("none/", usage)).leak(),
-            sent: SentRows::new(1, TableView::default()),
+            sent: SentRows::new(name(1), TableView::default()),
             held: BTreeMap::new(),
             gone: BTreeSet::new(),
         });
@@ -265,7 +270,7 @@ fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     let view = table.register(RowView::FactsAndRaw(KeyPrefixes::default().into())).leak();
     let mut backend = Backend {
         view,
-        sent: SentRows::new(1, TableView::default()),
+        sent: SentRows::new(name(1), TableView::default()),
         held: BTreeMap::new(),
         gone: BTreeSet::new(),
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use extender_policy_api::v1beta1::{
-    self as api, BeforeFilterNodesResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse,
-    NodeChange, NodeView, Rejection, Scope, ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
+    self as api, ChangeResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse, NodeChange,
+    NodeView, Rejection, Scope, ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
 };
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
@@ -60,7 +60,7 @@ async fn call(
         Some("Filter") => filtered(number, nodes, &framed[PREFIX..]).encode_to_vec(),
         Some("Score") => scored(nodes).encode_to_vec(),
         // A hook is called before all of them, so it waits for none.
-        Some("BeforeFilterNodes") => return send(&mut respond, &changed(nodes).encode_to_vec()),
+        Some("Change") => return send(&mut respond, &changed(nodes).encode_to_vec()),
         _ => return send(&mut respond, &info().encode_to_vec()),
     };
     meeting.asked.wait().await;
@@ -120,18 +120,19 @@ fn scores(nodes: usize) -> Scores {
 }
 
 /// Each node gets a label of its own.
-fn changed(nodes: usize) -> BeforeFilterNodesResponse {
+fn changed(nodes: usize) -> ChangeResponse {
     let change = |at: usize| NodeChange {
         positions: vec![u32::try_from(at).expect("there are few nodes")],
         set_labels: [("rank".to_owned(), at.to_string())].into(),
         ..NodeChange::default()
     };
-    BeforeFilterNodesResponse { result: Some(evaluated(nodes)), nodes: (0..nodes).map(change).collect() }
+    let nodes_changed = (0..nodes).map(change).collect();
+    ChangeResponse { result: Some(evaluated(nodes)), pod: None, nodes: nodes_changed }
 }
 
 fn evaluated(nodes: usize) -> api::Result {
     let evaluated = u32::try_from(nodes).expect("there are few nodes");
-    api::Result { evaluated, ..api::Result::default() }
+    api::Result::answered(evaluated, "")
 }
 
 fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {

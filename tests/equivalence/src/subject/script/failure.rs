@@ -36,10 +36,10 @@ pub(super) fn fail((failure, pod): (Failure, usize), verb: Verb, count: usize) -
         Failure::Miscounted => broken(result(count + 1), &[], count),
         Failure::OutOfRange | Failure::VictimOutOfRange => broken(result(count), &[u32::MAX], count - 1),
         Failure::Twice | Failure::VictimTwice => broken(result(count), &[0, 0], count + 1),
-        Failure::Miss => broken(api::Result { miss: 1, ..api::Result::default() }, &[], count),
+        Failure::Miss => broken(api::Result::missed(api::Miss::FormUnknown), &[], count),
     }
 }
 
 pub(super) fn result(count: usize) -> api::Result {
-    api::Result { evaluated: u32::try_from(count).unwrap_or(u32::MAX), ..api::Result::default() }
+    api::Result::answered(u32::try_from(count).unwrap_or(u32::MAX), "")
 }

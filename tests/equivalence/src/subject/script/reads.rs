@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use extender_gateway_contract::api::sha256;
 use extender_policy_api::v1beta1::{
     MapReads, NodeFacts, NodePart, NodeReads, PodFacts, PodPart, PodReads, Reads,
 };
+use prost::Message;
 
 use super::{counts, objects};
 use crate::case::{self, Class, Manner, Purity, View};
@@ -29,7 +31,7 @@ pub(super) fn declaration(manner: Manner) -> Option<Reads> {
     });
     let topology_counts = counts::over_topologies(&manner.counts);
     let pod = Some(PodReads { parts, labels, topology_counts, ..PodReads::default() });
-    Some(Reads { id: id(manner), pod, node })
+    Some(Reads { pod, node })
 }
 
 /// Whether the rows of a verb have names.
@@ -38,16 +40,9 @@ pub(super) fn reads_names(manner: Manner) -> bool {
     manner.view == View::Name || declared
 }
 
-/// The same for equal declarations alone; 0 without one.
-pub(super) fn id(manner: Manner) -> u32 {
-    let [identity, nodes] = [manner.purity != Purity::Pure, manner.view != View::Name].map(u32::from);
-    let reads = match manner.reads {
-        case::Reads::Undeclared => return 0,
-        case::Reads::Class => 1,
-        case::Reads::Namespace => 2,
-        case::Reads::Nothing => 3,
-    };
-    16 * manner.counts.number() + 4 * reads + 2 * identity + nodes
+/// How calls name the declaration: empty without one.
+pub(super) fn digest(manner: Manner) -> Vec<u8> {
+    declaration(manner).map_or_else(Vec::new, |reads| sha256(&reads.encode_to_vec()).into())
 }
 
 fn labels_of_nodes(reads: case::Reads) -> MapReads {

@@ -6,7 +6,7 @@ use extender_policy_api::v1beta1::{NodeRef, NodeRow, SyncNodesRequest, SyncNodes
 
 /// Tables by name.
 #[derive(Debug, Default)]
-pub(super) struct Held(HashMap<u64, Table>);
+pub(super) struct Held(HashMap<String, Table>);
 
 /// What a table held after each message.
 #[derive(Debug, Default)]

@@ -42,7 +42,7 @@ public final class Main implements Policy {
   @Override
   public Verdict filter(Pod pod, Node node) {
     boolean closed = node.get(zone).filter(args.closed()::contains).isPresent();
-    return closed ? Verdict.reject("zone is closed") : Verdict.accept();
+    return closed ? Verdict.reject("zone is closed").unresolvable() : Verdict.accept();
   }
 
   public static void main(String[] arguments) {

@@ -111,11 +111,11 @@ final class LicencePolicy implements Policy {
   private Verdict verdict(Seats seats, Pod pod, String wanted, Node node) {
     Optional<String> group = node.get(hostGroup);
     if (group.isEmpty()) {
-      return Verdict.reject(NO_GROUP).byRule(wanted);
+      return Verdict.reject(NO_GROUP).byRule(wanted).unresolvable();
     }
     int free = seats.freeFor(pod.uid().orElse(""), new Licence(wanted, group.get()));
     // Whether evicting a pod ends its lease is up to the licence server.
-    return free > 0 ? Verdict.accept() : Verdict.reject(NONE_FREE).byRule(wanted);
+    return free > 0 ? Verdict.accept() : Verdict.reject(NONE_FREE).byRule(wanted).unresolvable();
   }
 
   @Override

@@ -15,7 +15,9 @@ final class NoArm implements Policy {
   @Override
   public Verdict filter(Pod pod, Node node) {
     boolean isArm = node.get(arch).filter("arm64"::equals).isPresent();
-    return isArm ? Verdict.reject("arm64 nodes are not in use yet") : Verdict.accept();
+    return isArm
+        ? Verdict.reject("arm64 nodes are not in use yet").unresolvable()
+        : Verdict.accept();
   }
 
   public static void main(String[] arguments) {

@@ -44,12 +44,13 @@ public final class Reference implements Policy {
   private static final int LARGEST_SCORE = 1_000_000;
   private static final long MOST_CPU = 2_000_000_000;
 
-  private static final Verdict CLOSED = Verdict.reject("zone is closed").byRule("zone");
-  private static final Verdict TAINTED = Verdict.reject("taint is not tolerated").byRule("taints");
-  private static final Verdict FULL =
-      Verdict.reject("not enough CPU").byRule("cpu").preemptionMayHelp();
+  private static final Verdict CLOSED =
+      Verdict.reject("zone is closed").byRule("zone").unresolvable();
+  private static final Verdict TAINTED =
+      Verdict.reject("taint is not tolerated").byRule("taints").unresolvable();
+  private static final Verdict FULL = Verdict.reject("not enough CPU").byRule("cpu");
   private static final Verdict CROWDED =
-      Verdict.reject("too many pods of one owner").byRule("owner");
+      Verdict.reject("too many pods of one owner").byRule("owner").unresolvable();
 
   private static final NodeChange ZONELESS =
       NodeChange.none()

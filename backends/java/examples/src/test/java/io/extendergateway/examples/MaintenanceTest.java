@@ -44,7 +44,7 @@ class MaintenanceTest {
     @Override
     public Verdict filter(Pod pod, Node node) {
       boolean rejects = isClosed && node.get(zone).filter("a"::equals).isPresent();
-      return rejects ? Verdict.reject("zone is in maintenance") : Verdict.accept();
+      return rejects ? Verdict.reject("zone is in maintenance").unresolvable() : Verdict.accept();
     }
   }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.BindOutcome;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.Call;
@@ -16,6 +17,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -107,19 +110,26 @@ class ProgramTest {
     }
   }
 
+  private static ByteString sha256(ByteString content) throws NoSuchAlgorithmException {
+    byte[] digest = MessageDigest.getInstance("SHA-256").digest(content.toByteArray());
+    return ByteString.copyFrom(digest);
+  }
+
   @Test
   void itAnswers() throws Exception {
     Process process = start(Reference.class);
     ManagedChannel channel =
         Grpc.newChannelBuilder(address(process), InsecureChannelCredentials.create()).build();
     try {
+      ByteString args = ByteString.copyFromUtf8("{\"zone\":\"a\"}");
       BindRequest bind =
           BindRequest.newBuilder()
               .setCall(
                   Call.newBuilder()
                       .setPurpose(Purpose.PURPOSE_DECIDE)
-                      .setReads(0x811c9dc5)
-                      .setArgs(com.google.protobuf.ByteString.copyFromUtf8("{\"zone\":\"a\"}")))
+                      .setReads(sha256(ByteString.EMPTY))
+                      .setArgs(args)
+                      .setArgsSha256(sha256(args)))
               .setNamespace("system")
               .setName("web")
               .setUid("u")

@@ -207,11 +207,10 @@ final class Answer {
 
   private static List<Candidate> candidates(PreemptRequest request, Question question) {
     Access access = Access.to(question.terms().podFields());
-    long snapshot = request.getCall().getSnapshot();
     List<Candidate> candidates = new ArrayList<>();
     for (Node node : question.nodes()) {
       var message = request.getCandidates(candidates.size());
-      candidates.add(new Candidate(node, message, access, snapshot));
+      candidates.add(new Candidate(node, message, access, request.getCall()));
     }
     return candidates;
   }
@@ -275,7 +274,7 @@ final class Answer {
               Rejection.newBuilder()
                   .setReason(Utf8.cut(verdict.reason(), MAX_REASON_BYTES))
                   .setRule(Utf8.cut(verdict.rule(), Limits.RULE_BYTES))
-                  .setPreemptionMayHelp(verdict.mayPreemptionHelp());
+                  .setKind(verdict.kind());
           groups.put(verdict, group);
         }
         group.addPositions(position);

@@ -4,8 +4,6 @@ import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Status;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
@@ -31,7 +29,7 @@ public abstract non-sealed class Backend implements Source {
     }
 
     boolean binds() {
-      return declaration.readsId(Declaration.Kind.BIND) != null;
+      return declaration.terms(Declaration.Kind.BIND) != null;
     }
   }
 
@@ -87,16 +85,20 @@ public abstract non-sealed class Backend implements Source {
 
   /** The policy that this backend has for these args, for any args. */
   Backend withArgs(ByteString args) {
-    return new Fixed(versionsFor(args), true);
+    return new Fixed(versionsFor(NamedArgs.of(args)), true);
   }
 
-  /** The policy for a call with these args. */
+  /** The policy for these args. */
   final Prepared policyFor(ByteString args) {
+    return policyFor(NamedArgs.of(args));
+  }
+
+  final Prepared policyFor(NamedArgs args) {
     return admitted(versionsFor(args).latest());
   }
 
-  /** The versions of the policy for a call with these args. */
-  abstract Versions versionsFor(ByteString args);
+  /** The versions of the policy for these args. */
+  abstract Versions versionsFor(NamedArgs args);
 
   /** The policy, if it may be served here. */
   Prepared admitted(Prepared policy) {
@@ -136,10 +138,10 @@ public abstract non-sealed class Backend implements Source {
    * caller.
    */
   final Prepared policyReading(Call call, Declaration.Kind verb) {
-    Versions versions = versionsFor(call.getArgs());
+    Versions versions = versionsFor(NamedArgs.of(call));
     Prepared latest = admitted(versions.latest());
-    Integer declared = latest.declaration.readsId(verb);
-    if (declared == null || declared == call.getReads()) {
+    ByteString declared = latest.declaration.readsSha256(verb);
+    if (declared == null || declared.equals(call.getReads())) {
       return latest;
     }
     return versions
@@ -148,10 +150,7 @@ public abstract non-sealed class Backend implements Source {
             () ->
                 CallException.of(
                         Status.Code.FAILED_PRECONDITION,
-                        "call.reads is %s, and this policy now declares reads with the id %s; repeat the handshake"
-                            .formatted(
-                                Integer.toUnsignedString(call.getReads()),
-                                Integer.toUnsignedString(declared)))
+                        "call.reads is not the SHA-256 of the reads that this policy now declares; repeat the handshake")
                     .because(ErrorReason.ERROR_REASON_OTHER_READS));
   }
 
@@ -166,7 +165,7 @@ public abstract non-sealed class Backend implements Source {
     }
 
     @Override
-    Versions versionsFor(ByteString args) {
+    Versions versionsFor(NamedArgs args) {
       return backend.versionsFor(args);
     }
 
@@ -188,16 +187,21 @@ public abstract non-sealed class Backend implements Source {
     final Versions versions;
     private final boolean takesAnyArgs;
 
+    /** Without any argument, such as an empty object: calls name also these by their digest. */
+    private final ByArgs empty = new ByArgs(this::refusingAny);
+
     Fixed(Versions versions, boolean takesAnyArgs) {
       this.versions = versions;
       this.takesAnyArgs = takesAnyArgs;
     }
 
     @Override
-    final Versions versionsFor(ByteString args) {
-      if (!takesAnyArgs && !args.isEmpty()) {
-        Args.of(args).refuseAny();
-      }
+    final Versions versionsFor(NamedArgs args) {
+      return takesAnyArgs || args.areNone() ? versions : empty.of(args);
+    }
+
+    private Versions refusingAny(ByteString args) {
+      Args.of(args).refuseAny();
       return versions;
     }
 
@@ -230,82 +234,16 @@ public abstract non-sealed class Backend implements Source {
   }
 
   private static final class Configured extends Backend {
-    private static final int MAX_POLICIES = 16;
-
-    /**
-     * The most bytes of args that are kept. A policy built from them can be tens of times as large.
-     */
-    private static final int MAX_ARGS_BYTES = 2 << 20;
-
-    private final Function<Args, ? extends Policy> build;
-
-    /** The least recently used first; guarded by itself. */
-    private final Map<ByteString, Recent> recent = new LinkedHashMap<>(16, 0.75f, true);
-
-    private static final class Recent {
-      final Versions versions;
-
-      /**
-       * Args that are used once, as by a client that is not the gateway, must not displace those of
-       * every call.
-       */
-      boolean repeated;
-
-      Recent(Versions versions) {
-        this.versions = versions;
-      }
-    }
+    private final ByArgs policies;
 
     Configured(Function<Args, ? extends Policy> build) {
-      this.build = Objects.requireNonNull(build, "build");
+      Objects.requireNonNull(build, "build");
+      policies = new ByArgs(args -> Versions.of(build.apply(Args.of(args))));
     }
 
     @Override
-    Versions versionsFor(ByteString args) {
-      Versions known = find(args);
-      if (known != null) {
-        return known;
-      }
-      Versions versions = Versions.of(build.apply(Args.of(args)));
-      remember(args, versions);
-      return versions;
-    }
-
-    private Versions find(ByteString args) {
-      synchronized (recent) {
-        Recent entry = recent.get(args);
-        if (entry == null) {
-          return null;
-        }
-        entry.repeated = true;
-        return entry.versions;
-      }
-    }
-
-    /** The bytes are copied: a slice of the request would keep all of it in memory. */
-    private void remember(ByteString args, Versions versions) {
-      ByteString key = ByteString.copyFrom(args.toByteArray());
-      synchronized (recent) {
-        while (!recent.isEmpty()
-            && (recent.size() >= MAX_POLICIES || bytes() + args.size() > MAX_ARGS_BYTES)) {
-          evict();
-        }
-        recent.put(key, new Recent(versions));
-      }
-    }
-
-    private void evict() {
-      ByteString oldest = recent.keySet().iterator().next();
-      recent.remove(
-          recent.entrySet().stream()
-              .filter(entry -> !entry.getValue().repeated)
-              .findFirst()
-              .map(Map.Entry::getKey)
-              .orElse(oldest));
-    }
-
-    private int bytes() {
-      return recent.keySet().stream().mapToInt(ByteString::size).sum();
+    Versions versionsFor(NamedArgs args) {
+      return policies.of(args);
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1beta1.Call;
 import java.util.List;
 
 /** The evictions that would make room for the pod on one node. */
@@ -9,15 +10,10 @@ public final class Candidate {
   private final int pdbViolations;
 
   Candidate(
-      Node node,
-      io.extendergateway.policy.v1beta1.Candidate message,
-      Access access,
-      long snapshot) {
+      Node node, io.extendergateway.policy.v1beta1.Candidate message, Access access, Call call) {
     this.node = node;
     victims =
-        message.getVictimsList().stream()
-            .map(victim -> new Victim(victim, access, snapshot))
-            .toList();
+        message.getVictimsList().stream().map(victim -> new Victim(victim, access, call)).toList();
     pdbViolations = message.getPdbViolations();
   }
 

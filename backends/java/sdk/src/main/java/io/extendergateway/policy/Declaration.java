@@ -1,6 +1,5 @@
 package io.extendergateway.policy;
 
-import static io.extendergateway.policy.Sizes.Shape.POD_QUESTION;
 import static io.extendergateway.policy.Sizes.Shape.QUESTION;
 import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER;
 import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER_NODES;
@@ -10,15 +9,13 @@ import static io.extendergateway.policy.v1beta1.Verb.VERB_FILTER;
 import static io.extendergateway.policy.v1beta1.Verb.VERB_PREEMPT;
 import static io.extendergateway.policy.v1beta1.Verb.VERB_SCORE;
 
+import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
-import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
-import io.extendergateway.policy.v1beta1.BeforeScoreRequest;
-import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.BindResponse;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
+import io.extendergateway.policy.v1beta1.ChangeResponse;
+import io.extendergateway.policy.v1beta1.Effects;
 import io.extendergateway.policy.v1beta1.FilterRequest;
 import io.extendergateway.policy.v1beta1.FilterResponse;
 import io.extendergateway.policy.v1beta1.GetInfoResponse;
@@ -33,6 +30,7 @@ import io.extendergateway.policy.v1beta1.ScoreRequest;
 import io.extendergateway.policy.v1beta1.ScoreResponse;
 import io.extendergateway.policy.v1beta1.VerbInfo;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -77,29 +75,19 @@ final class Declaration {
         Sizes.Shape.BIND,
         BindRequest.getDefaultInstance(),
         BindResponse.getDefaultInstance()),
-    BEFORE_FILTER(
-        "BeforeFilter",
-        VERB_BEFORE_FILTER,
-        POD_QUESTION,
-        BeforeFilterRequest.getDefaultInstance(),
-        BeforeFilterResponse.getDefaultInstance()),
-    BEFORE_FILTER_NODES(
-        "BeforeFilterNodes",
-        VERB_BEFORE_FILTER_NODES,
-        QUESTION,
-        BeforeFilterNodesRequest.getDefaultInstance(),
-        BeforeFilterNodesResponse.getDefaultInstance()),
-    BEFORE_SCORE(
-        "BeforeScore",
-        VERB_BEFORE_SCORE,
-        QUESTION,
-        BeforeScoreRequest.getDefaultInstance(),
-        BeforeScoreResponse.getDefaultInstance());
+    BEFORE_FILTER("BeforeFilter", VERB_BEFORE_FILTER),
+    BEFORE_FILTER_NODES("BeforeFilterNodes", VERB_BEFORE_FILTER_NODES),
+    BEFORE_SCORE("BeforeScore", VERB_BEFORE_SCORE);
 
-    /** The name of the method. */
+    /** All hooks have this method. */
+    static final String HOOK_METHOD = "Change";
+
+    private static final List<Kind> HOOKS = Stream.of(values()).filter(Kind::isHook).toList();
+
+    /** The name of a verb's method, or of a hook. */
     final String method;
 
-    private final io.extendergateway.policy.v1beta1.Verb message;
+    final io.extendergateway.policy.v1beta1.Verb message;
 
     /** What takes memory in a request. */
     @SuppressWarnings("ImmutableEnumChecker")
@@ -110,6 +98,16 @@ final class Declaration {
 
     /** An empty response. */
     final Message response;
+
+    /** A hook. */
+    Kind(String method, io.extendergateway.policy.v1beta1.Verb message) {
+      this(
+          method,
+          message,
+          QUESTION,
+          ChangeRequest.getDefaultInstance(),
+          ChangeResponse.getDefaultInstance());
+    }
 
     Kind(
         String method,
@@ -126,6 +124,18 @@ final class Declaration {
 
     boolean isHook() {
       return compareTo(BIND) > 0;
+    }
+
+    /** The hook of this number; all of them if there is none. */
+    static List<Kind> hooks(int number) {
+      List<Kind> one = HOOKS.stream().filter(hook -> hook.message.getNumber() == number).toList();
+      return one.isEmpty() ? HOOKS : one;
+    }
+
+    /** What an encoded request of this method is for, as texts name it. */
+    static String named(String method, byte[] request) {
+      List<Kind> hooks = method.equals(HOOK_METHOD) ? hooks(Wire.hook(request)) : List.of();
+      return hooks.size() == 1 ? hooks.get(0).method : method;
     }
   }
 
@@ -169,15 +179,15 @@ final class Declaration {
     }
 
     /** {@code Call.reads} of the requests that this declaration asks for. */
-    int readsId() {
-      return reads == null ? 0 : reads.message.getId();
+    ByteString readsSha256() {
+      return reads == null ? ByteString.EMPTY : reads.sha256;
     }
 
     /**
      * Whether these scores may be given with the verdicts, before the other policies have filtered.
      */
     boolean mayComeWith(Terms filter) {
-      return !verb.isWholeSet && !verb.hasSideEffects && readsId() == filter.readsId();
+      return !verb.isWholeSet && !verb.hasSideEffects && readsSha256().equals(filter.readsSha256());
     }
   }
 
@@ -194,7 +204,7 @@ final class Declaration {
     }
   }
 
-  /** Rejects what no gateway can reject, because there is nothing to ask it about. */
+  /** Rejects what no gateway can reject, because nothing tells it. */
   Declaration(Info info) {
     if (info.served.isEmpty()) {
       throw new DeclarationException(
@@ -220,16 +230,21 @@ final class Declaration {
   /** Whether requests for this declaration can be answered with the other one, too. */
   boolean readsAs(Declaration other) {
     return Stream.of(Kind.values())
-        .allMatch(verb -> Objects.equals(readsId(verb), other.readsId(verb)));
+        .allMatch(verb -> Objects.equals(readsSha256(verb), other.readsSha256(verb)));
   }
 
   /** {@code null} if the verb is not declared. */
-  Integer readsId(Kind verb) {
+  ByteString readsSha256(Kind verb) {
     Terms terms = terms(verb);
-    return terms == null ? null : terms.readsId();
+    return terms == null ? null : terms.readsSha256();
   }
 
   private void declare(Kind kind, Hook hook) {
+    if (hook.verb.isPure && hook.verb.hasSideEffects) {
+      throw new DeclarationException(
+          "%s is declared pure and with side effects; a pure verb changes nothing, remove one of them"
+              .formatted(Failures.inSentence(kind.method)));
+    }
     // Without nodes there is nothing that a table could hold.
     Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb.view(View.NAME) : hook.verb;
     terms.put(kind, new Terms(verb, hook.changes));
@@ -276,8 +291,7 @@ final class Declaration {
       verb.setNodeView(terms.view.message);
     }
     verb.setScope(terms.verb.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
-        .setSideEffects(terms.verb.hasSideEffects)
-        .setPure(terms.verb.isPure)
+        .setEffects(effects(terms.verb))
         .setUsage(terms.verb.wantsUsage);
     terms.changes.forEach(part -> verb.addChanges(part.message));
     if (kind == Kind.SCORE) {
@@ -288,5 +302,12 @@ final class Declaration {
       verb.setNormalization(scale.normalization.message).setReversed(scale.isReversed);
     }
     return verb.build();
+  }
+
+  private static Effects effects(Verb verb) {
+    if (verb.hasSideEffects) {
+      return Effects.EFFECTS_CHANGES_OUTSIDE;
+    }
+    return verb.isPure ? Effects.EFFECTS_PURE : Effects.EFFECTS_READS_OUTSIDE;
   }
 }

@@ -30,6 +30,9 @@ final class Filling {
 
   private static final int VALUE_BYTES = 60;
 
+  /** TABLE_BYTES of the policy API: the longest name of a table. */
+  private static final int NAME_BYTES = 64;
+
   private final Tables tables;
   private final SharedTexts shared = new SharedTexts();
   private Tables.Table table;
@@ -90,16 +93,25 @@ final class Filling {
   }
 
   private void begin(SyncNodesRequest first) {
-    if (first.getTable() == 0) {
-      throw CallException.invalid(
-          "table is missing; it is a random number, the same in all messages of a stream");
-    }
+    checkName(first.getTable());
     Tables.Holds holds = holds(first);
     Tables.Table opened = new Tables.Table(first.getTable(), holds);
     tables.open(opened);
     table = opened;
     parts = holds.rowParts();
     counts = holds.counts();
+  }
+
+  private static void checkName(String name) {
+    if (name.isEmpty()) {
+      throw CallException.invalid(
+          "table is missing; it is a random name, the same in all messages of a stream");
+    }
+    boolean isPrintable = name.chars().allMatch(character -> character >= ' ' && character <= '~');
+    if (name.length() > NAME_BYTES || !isPrintable) {
+      throw CallException.invalid(
+          "table has more than %d characters, or others than printable ASCII", NAME_BYTES);
+    }
   }
 
   private static Tables.Holds holds(SyncNodesRequest first) {
@@ -152,10 +164,9 @@ final class Filling {
   }
 
   private void check(SyncNodesRequest message) {
-    if (message.getTable() != table.name) {
+    if (!message.getTable().equals(table.name)) {
       throw CallException.invalid(
-          "table is %s and was %s; it is the same in all messages of a stream",
-          Long.toUnsignedString(message.getTable()), Long.toUnsignedString(table.name));
+          "table is not %s, as before; it is the same in all messages of a stream", table.name);
     }
     if (Long.compareUnsigned(message.getVersion(), version) <= 0) {
       throw CallException.invalid(

@@ -1,8 +1,6 @@
 package io.extendergateway.policy;
 
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
-import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.ChangeResponse;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,27 +11,27 @@ final class Hooks {
   private Hooks() {}
 
   /** What changes about the pod before it is filtered for. */
-  static BeforeFilterResponse.Builder beforeFilter(Question question) {
+  static ChangeResponse.Builder beforeFilter(Question question) {
     PodChange change = question.policy().beforeFilter(question.pod());
-    BeforeFilterResponse.Builder response = BeforeFilterResponse.newBuilder();
+    ChangeResponse.Builder response = ChangeResponse.newBuilder();
     return changesPod(change) ? response.setPod(sent(change)) : response;
   }
 
   /** What changes about nodes before they are filtered. */
-  static BeforeFilterNodesResponse.Builder beforeFilterNodes(Question question) {
+  static ChangeResponse.Builder beforeFilterNodes(Question question) {
     List<NodeChange> changes =
         question.policy().beforeFilterNodes(question.pod(), question.nodes());
-    BeforeFilterNodesResponse.Builder response = BeforeFilterNodesResponse.newBuilder();
+    ChangeResponse.Builder response = ChangeResponse.newBuilder();
     grouped(question.counted("beforeFilterNodes", changes)).forEach(response::addNodes);
     return response;
   }
 
   /** What changes about the pod and nodes before they are scored. */
-  static BeforeScoreResponse.Builder beforeScore(Question question) {
+  static ChangeResponse.Builder beforeScore(Question question) {
     Changes changes = question.policy().beforeScore(question.pod(), question.nodes());
     CallException.returned(changes, "beforeScore returned null");
     List<NodeChange> nodes = question.counted("beforeScore", changes.nodes());
-    BeforeScoreResponse.Builder response = BeforeScoreResponse.newBuilder();
+    ChangeResponse.Builder response = ChangeResponse.newBuilder();
     if (changesPod(changes.pod())) {
       response.setPod(sent(changes.pod()));
     }

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.TopologyKey.Topology;
 import io.extendergateway.policy.v1beta1.NodeReads;
 import io.extendergateway.policy.v1beta1.PodReads;
@@ -17,6 +18,11 @@ final class Layout {
 
   /** As in the handshake. */
   final io.extendergateway.policy.v1beta1.Reads message;
+
+  /**
+   * {@code Call.reads}: the digest of the message, by which a call says that it was sent for it.
+   */
+  final ByteString sha256;
 
   /** As in the view of a table of nodes, where nothing is not the same as no declaration. */
   final NodeReads rows;
@@ -97,7 +103,8 @@ final class Layout {
     if (hasNodes && !rows.equals(NodeReads.getDefaultInstance())) {
       all.setNode(rows);
     }
-    message = all.setId(id(all.build().toByteArray())).build();
+    message = all.build();
+    sha256 = Sha256.of(message.toByteString());
   }
 
   private PodReads podReads() {
@@ -124,17 +131,5 @@ final class Layout {
       message.addPodCounts(sent.by.message(sent.requests));
     }
     return message.build();
-  }
-
-  /**
-   * FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same
-   * declaration agree. Never 0, which stands for no declaration.
-   */
-  private static int id(byte[] message) {
-    int hash = 0x811c9dc5;
-    for (byte octet : message) {
-      hash = (hash ^ (octet & 0xff)) * 0x01000193;
-    }
-    return hash == 0 ? 1 : hash;
   }
 }

@@ -14,6 +14,7 @@ final class Limits {
   static final int NODE_COUNTS = 512;
   static final int COUNTED_VALUE_BYTES = 253;
   static final int DOMAINS = 4096;
+  static final int TABLE_BYTES = 64;
   static final int QUERY_ENTRIES = 32;
   static final int QUERY_BYTES = 8192;
   static final int RULE_BYTES = 63;

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentTopology;
+import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
 import io.extendergateway.policy.v1beta1.NonZero;
 import io.extendergateway.policy.v1beta1.OwnerReference;
@@ -24,13 +25,13 @@ public final class Pod {
   private final io.extendergateway.policy.v1beta1.Pod message;
   private final PodFacts facts;
   private final Access access;
-  private final long snapshot;
+  private final Call call;
 
-  Pod(io.extendergateway.policy.v1beta1.Pod message, Access access, long snapshot) {
+  Pod(io.extendergateway.policy.v1beta1.Pod message, Access access, Call call) {
     this.message = message;
     this.facts = message.getFacts();
     this.access = access;
-    this.snapshot = snapshot;
+    this.call = call;
   }
 
   /**
@@ -207,12 +208,20 @@ public final class Pod {
   }
 
   /**
-   * The number of the state of nodes and pods that the call is about: two calls of one gateway with
-   * the same number are about the same state, such as the filter and the score of a pod. For
-   * correlation, as in a log; an answer must not depend on it. 0 if there is none.
+   * The name of the state of nodes and pods that the call is about: two calls of one gateway with
+   * the same name are about the same state, such as the filter and the score of a pod. For
+   * correlation, as in a log; an answer must not depend on it. Empty if there is none.
    */
-  public long snapshot() {
-    return snapshot;
+  public Optional<String> snapshot() {
+    return Values.given(call.getSnapshot());
+  }
+
+  /**
+   * The cluster whose kube-scheduler calls, as the operator named it; empty if it has no name. An
+   * answer of a pure verb must not depend on it.
+   */
+  public Optional<String> cluster() {
+    return Values.given(call.getCluster());
   }
 
   /** The object's JSON, unchanged; empty unless {@link Info#rawPod} asks for it. */

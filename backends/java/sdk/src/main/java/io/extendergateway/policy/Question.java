@@ -37,14 +37,15 @@ record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss 
 
   /** The result of an answer about all nodes, of one about the pod alone, or of a miss. */
   Result result(Trace trace) {
-    Result.Builder result =
-        Result.newBuilder().setRevision(prepared.declaration().response.getRevision());
     if (miss != null) {
       trace.attribute("extender.miss", miss.name());
-      return result.setMiss(miss).build();
+      return Result.newBuilder().setMiss(miss).build();
     }
     int evaluated = Math.max(1, nodes.size());
     trace.attribute("extender.nodes.evaluated", evaluated);
-    return result.setEvaluated(evaluated).build();
+    return Result.newBuilder()
+        .setEvaluated(evaluated)
+        .setRevision(prepared.declaration().response.getRevision())
+        .build();
   }
 }

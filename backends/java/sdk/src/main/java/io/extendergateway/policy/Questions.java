@@ -5,6 +5,7 @@ import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
 import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
 import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.extendergateway.policy.v1beta1.Miss;
 import io.extendergateway.policy.v1beta1.NodeRef;
@@ -15,6 +16,7 @@ import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.stream.Collectors;
 
 /** Reads requests and checks what they have in common: the call, the pod and the nodes. */
 final class Questions {
@@ -23,6 +25,9 @@ final class Questions {
 
   static final int POD = 2;
   static final int NODES = 3;
+
+  /** That of the hook in requests of hooks. */
+  static final int HOOK = 4;
 
   private final Backend backend;
   private final Tables tables;
@@ -33,13 +38,24 @@ final class Questions {
   }
 
   /**
-   * Rejects calls of a verb that the policy with these args does not declare, before they are
+   * Rejects calls of verbs of which the policy with these args declares none, before they are
    * decoded.
    */
-  void admit(Kind verb, byte[] request) {
-    if (backend.policyFor(Wire.args(request)).declaration().terms(verb) == null) {
-      throw notServed(verb);
+  void admit(List<Kind> verbs, byte[] request) {
+    Declaration declaration = backend.policyFor(Wire.args(request)).declaration();
+    if (verbs.stream().allMatch(verb -> declaration.terms(verb) == null)) {
+      throw notServed(verbs);
     }
+  }
+
+  /** The hook that is called. */
+  static Kind hook(ChangeRequest request) {
+    List<Kind> hooks = Kind.hooks(request.getHookValue());
+    if (hooks.size() > 1) {
+      throw CallException.invalid(
+          "hook is missing or unknown; it is VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE");
+    }
+    return hooks.get(0);
   }
 
   /**
@@ -50,10 +66,8 @@ final class Questions {
     Call call = part(request, CALL, Call.class);
     Prepared prepared = asked(verb, call, trace);
     Terms terms = termsOf(prepared, verb);
-    Held held =
-        verb == Kind.BEFORE_FILTER
-            ? new Held(List.of(), null)
-            : held(part(request, NODES, Nodes.class), terms);
+    Nodes given = part(request, NODES, Nodes.class);
+    Held held = verb == Kind.BEFORE_FILTER ? withoutNodes(given) : held(given, terms);
     Pod pod = podToPlace(request, call, terms);
     Access access = Access.toNodes(terms);
     List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
@@ -92,6 +106,9 @@ final class Questions {
   Prepared policyFor(Call call, Kind verb, Trace trace) {
     trace.attribute("extender.call.id", call.getId());
     trace.attribute("extender.backend.name", call.getBackend());
+    if (!call.getCluster().isEmpty()) {
+      trace.attribute("extender.cluster.name", call.getCluster());
+    }
     Prepared prepared = backend.policyReading(call, verb);
     trace.attribute("extender.policy.name", prepared.declaration().response.getName());
     trace.attribute("extender.policy.revision", prepared.declaration().response.getRevision());
@@ -101,15 +118,16 @@ final class Questions {
   static Terms termsOf(Prepared prepared, Kind verb) {
     Terms terms = prepared.declaration().terms(verb);
     if (terms == null) {
-      throw notServed(verb);
+      throw notServed(List.of(verb));
     }
     return terms;
   }
 
-  private static CallException notServed(Kind verb) {
+  private static CallException notServed(List<Kind> verbs) {
+    String names = verbs.stream().map(verb -> verb.method).collect(Collectors.joining(" or "));
     return CallException.of(
         Status.Code.UNIMPLEMENTED,
-        "this policy does not serve %s; its GetInfo does not list it".formatted(verb.method));
+        "this policy does not serve %s; its GetInfo does not list it".formatted(names));
   }
 
   /** A number, not the enum: an unknown purpose of a later version is not a decision either. */
@@ -133,11 +151,18 @@ final class Questions {
     if (!message.hasFacts()) {
       throw CallException.missing("pod.facts");
     }
-    return new Pod(message, Access.to(terms.podFields()), call.getSnapshot());
+    return new Pod(message, Access.to(terms.podFields()), call);
   }
 
   /** The rows in the order of the request, or why there are none. */
   private record Held(List<Row> rows, Miss miss) {}
+
+  private static Held withoutNodes(Nodes nodes) {
+    if (nodes != null) {
+      throw CallException.invalid("nodes are given; VERB_BEFORE_FILTER is about the pod alone");
+    }
+    return new Held(List.of(), null);
+  }
 
   private Held held(Nodes nodes, Terms terms) {
     if (nodes == null) {

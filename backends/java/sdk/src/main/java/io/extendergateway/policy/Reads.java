@@ -20,7 +20,7 @@ import java.util.TreeMap;
  *
  *   public Verdict filter(Pod pod, Node node) {
  *     return node.get(rack).isEmpty() && node.taints().isEmpty()
- *         ? Verdict.reject("node is in no rack")
+ *         ? Verdict.reject("node is in no rack").unresolvable()
  *         : Verdict.accept();
  *   }
  * }

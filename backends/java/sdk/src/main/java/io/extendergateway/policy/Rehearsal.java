@@ -4,13 +4,12 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
-import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.BindResponse;
 import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.Candidate;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
+import io.extendergateway.policy.v1beta1.ChangeResponse;
 import io.extendergateway.policy.v1beta1.FilterResponse;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.GetInfoResponse;
@@ -132,22 +131,22 @@ public final class Rehearsal {
             });
   }
 
-  /** The answer to BeforeFilter. */
+  /** The answer to Change before nodes are filtered, about the pod. */
   public PodChange beforeFilter(io.extendergateway.policy.v1beta1.Pod pod) {
-    var response = (BeforeFilterResponse) ask(Kind.BEFORE_FILTER, pod, List.of());
+    var response = (ChangeResponse) ask(Kind.BEFORE_FILTER, pod, List.of());
     return new PodChange(response.getPod());
   }
 
-  /** The answer to BeforeFilterNodes. */
+  /** The same about nodes. */
   public List<NodeChange> beforeFilterNodes(
       io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    var response = (BeforeFilterNodesResponse) ask(Kind.BEFORE_FILTER_NODES, pod, nodes);
+    var response = (ChangeResponse) ask(Kind.BEFORE_FILTER_NODES, pod, nodes);
     return changes(response.getNodesList(), nodes.size());
   }
 
-  /** The answer to BeforeScore. */
+  /** The answer to Change before nodes are scored. */
   public Changes beforeScore(io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    var response = (BeforeScoreResponse) ask(Kind.BEFORE_SCORE, pod, nodes);
+    var response = (ChangeResponse) ask(Kind.BEFORE_SCORE, pod, nodes);
     return new Changes(
         new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
   }
@@ -191,6 +190,9 @@ public final class Rehearsal {
     if (verb != Kind.BEFORE_FILTER) {
       request.setField(fields.findFieldByNumber(Questions.NODES), sent(terms, nodes));
     }
+    if (request instanceof ChangeRequest.Builder change) {
+      change.setHook(verb.message);
+    }
     return request.build();
   }
 
@@ -200,7 +202,7 @@ public final class Rehearsal {
         .setPurpose(Purpose.PURPOSE_DECIDE)
         .setGateway("rehearsal")
         .setBackend("rehearsal")
-        .setReads(terms.map(Terms::readsId).orElse(0))
+        .setReads(terms.map(Terms::readsSha256).orElse(ByteString.EMPTY))
         .build();
   }
 

@@ -12,6 +12,7 @@ import io.extendergateway.policy.Layout.SentTopology;
 import io.extendergateway.policy.PodsBy.Attribute;
 import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Rehearsal.Running;
+import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.DomainCount;
 import io.extendergateway.policy.v1beta1.NodeFacts;
 import io.extendergateway.policy.v1beta1.NodeRow;
@@ -121,7 +122,7 @@ final class Sent {
 
   private static Optional<Attribute> attribute(
       PodsBy by, io.extendergateway.policy.v1beta1.Pod pod) {
-    return by.of(new Pod(pod, Access.EVERYTHING, 0));
+    return by.of(new Pod(pod, Access.EVERYTHING, Call.getDefaultInstance()));
   }
 
   /** The counts of the pods on a node by one attribute, as the gateway counts them. */

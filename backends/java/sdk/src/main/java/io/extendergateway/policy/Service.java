@@ -3,6 +3,7 @@ package io.extendergateway.policy;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
@@ -20,6 +21,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletionStage;
@@ -92,13 +94,23 @@ final class Service {
             introspections.answer(
                 (IntrospectRequest) decode(message, Sizes.Shape.INTROSPECT, showRequest)));
     for (Kind kind : Kind.values()) {
-      verbs.put(
-          kind.method,
-          (message, trace) -> {
-            questions.admit(kind, message);
-            return answer.answer(kind, decode(message, kind.shape, kind.request), trace);
-          });
+      if (!kind.isHook()) {
+        verbs.put(
+            kind.method,
+            (message, trace) -> {
+              questions.admit(List.of(kind), message);
+              return answer.answer(kind, decode(message, kind.shape, kind.request), trace);
+            });
+      }
     }
+    Message changeRequest = ChangeRequest.getDefaultInstance();
+    verbs.put(
+        Kind.HOOK_METHOD,
+        (message, trace) -> {
+          questions.admit(Kind.hooks(Wire.hook(message)), message);
+          var request = (ChangeRequest) decode(message, Sizes.Shape.QUESTION, changeRequest);
+          return answer.answer(Questions.hook(request), request, trace);
+        });
     return verbs;
   }
 
@@ -261,14 +273,15 @@ final class Service {
           reply((Message) answered);
         }
       } catch (Exception | StackOverflowError | LinkageError | AssertionError failure) {
-        fail(failed(failure));
+        fail(failed(failure, request));
       } finally {
         scope.close();
       }
     }
 
-    private CallException failed(Throwable failure) {
-      return Failures.of(failure, call.getMethodDescriptor().getBareMethodName());
+    private CallException failed(Throwable failure, byte[] request) {
+      String method = call.getMethodDescriptor().getBareMethodName();
+      return Failures.of(failure, Kind.named(method, request));
     }
 
     private void wait(CompletionStage<?> later) {
@@ -281,7 +294,7 @@ final class Service {
             if (failure == null) {
               reply((Message) answered);
             } else if (!call.isCancelled()) {
-              fail(failed(failure));
+              fail(Failures.of(failure, call.getMethodDescriptor().getBareMethodName()));
             }
           });
     }

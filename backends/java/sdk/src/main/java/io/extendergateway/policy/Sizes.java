@@ -116,9 +116,21 @@ final class Sizes {
 
   /** A message that is checked. */
   static final class Shape {
-    static final Shape GET_INFO = new Shape(part(2, TEXT));
+    static final Shape GET_INFO =
+        new Shape(
+            part(2, TEXT),
+            part(
+                5,
+                0,
+                numbers(1, 8),
+                numbers(2, 8),
+                numbers(3, 8),
+                numbers(4, 8),
+                numbers(5, 8),
+                numbers(6, 8),
+                part(7, TEXT),
+                part(8, TEXT)));
     static final Shape QUESTION = new Shape(part(2, 0, POD), part(3, 0, NODES));
-    static final Shape POD_QUESTION = new Shape(part(2, 0, POD));
     static final Shape PREEMPT =
         new Shape(
             part(2, 0, POD),

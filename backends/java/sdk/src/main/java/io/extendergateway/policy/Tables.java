@@ -27,7 +27,7 @@ final class Tables {
 
   final int maxTables;
   final long maxBytes;
-  private final Map<Long, Table> byName = new ConcurrentHashMap<>();
+  private final Map<String, Table> byName = new ConcurrentHashMap<>();
   private final AtomicLong bytes = new AtomicLong();
   private volatile boolean stopped;
 
@@ -41,7 +41,7 @@ final class Tables {
   }
 
   /** The table of this name, if its stream is open; otherwise {@code null}. */
-  Table find(long name) {
+  Table find(String name) {
     return byName.get(name);
   }
 
@@ -49,8 +49,7 @@ final class Tables {
   synchronized void open(Table table) {
     if (byName.containsKey(table.name)) {
       throw CallException.invalid(
-          "table %s already has a stream; table numbers must be random",
-          Long.toUnsignedString(table.name));
+          "table %s already has a stream; names of tables must be random", table.name);
     }
     if (byName.size() >= maxTables) {
       throw CallException.of(
@@ -114,7 +113,7 @@ final class Tables {
 
   /** Rows by id, at a version. */
   static final class Table {
-    final long name;
+    final String name;
     final Holds holds;
     private final ReadWriteLock lock = new ReentrantReadWriteLock();
 
@@ -124,7 +123,7 @@ final class Tables {
     private long version;
     private boolean closed;
 
-    Table(long name, Holds holds) {
+    Table(String name, Holds holds) {
       this.name = name;
       this.holds = holds;
     }

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1beta1.RejectionKind;
 import java.util.Objects;
 
 /**
@@ -13,12 +14,12 @@ public final class Verdict {
   private final String reason;
 
   private final String rule;
-  private final boolean preemptionMayHelp;
+  private final boolean isUnresolvable;
 
-  private Verdict(String reason, String rule, boolean preemptionMayHelp) {
+  private Verdict(String reason, String rule, boolean isUnresolvable) {
     this.reason = reason;
     this.rule = rule;
-    this.preemptionMayHelp = preemptionMayHelp;
+    this.isUnresolvable = isUnresolvable;
   }
 
   /** The pod may run there, as far as this policy is concerned. */
@@ -27,7 +28,8 @@ public final class Verdict {
   }
 
   /**
-   * The pod may not run there.
+   * The pod may not run there. Evicting pods from the node could change that, unless the verdict is
+   * {@link #unresolvable}.
    *
    * <p>The reason, a constant text, is for people: it appears in the pod's PodScheduled condition.
    * It must depend on the verdict alone. A text that differs from one attempt to the next (a time,
@@ -46,15 +48,15 @@ public final class Verdict {
   public Verdict byRule(String name) {
     return reason == null
         ? this
-        : new Verdict(reason, Objects.requireNonNull(name, "name"), preemptionMayHelp);
+        : new Verdict(reason, Objects.requireNonNull(name, "name"), isUnresolvable);
   }
 
   /**
-   * Declares that evicting pods from this node could change the verdict. It only counts if the
-   * operator allows it. Wrong for every property of the node, such as its labels. An accepted node
-   * stays accepted.
+   * Declares that no eviction on this node could change the verdict, as with every property of the
+   * node, such as its labels: kube-scheduler then tries none there. Otherwise it may evict pods, if
+   * the operator allows that. An accepted node stays accepted.
    */
-  public Verdict preemptionMayHelp() {
+  public Verdict unresolvable() {
     return reason == null ? this : new Verdict(reason, rule, true);
   }
 
@@ -72,8 +74,11 @@ public final class Verdict {
     return rule;
   }
 
-  boolean mayPreemptionHelp() {
-    return preemptionMayHelp;
+  /** What a rejection means for preemption. */
+  RejectionKind kind() {
+    return isUnresolvable
+        ? RejectionKind.REJECTION_KIND_UNRESOLVABLE
+        : RejectionKind.REJECTION_KIND_UNSCHEDULABLE;
   }
 
   @Override
@@ -81,12 +86,12 @@ public final class Verdict {
     return other instanceof Verdict that
         && Objects.equals(reason, that.reason)
         && rule.equals(that.rule)
-        && preemptionMayHelp == that.preemptionMayHelp;
+        && isUnresolvable == that.isUnresolvable;
   }
 
   @Override
   public int hashCode() {
-    return 31 * Objects.hashCode(reason) + rule.hashCode() + (preemptionMayHelp ? 1 : 0);
+    return 31 * Objects.hashCode(reason) + rule.hashCode() + (isUnresolvable ? 1 : 0);
   }
 
   @Override
@@ -97,6 +102,6 @@ public final class Verdict {
     return "reject("
         + reason
         + (rule.isEmpty() ? "" : ", rule " + rule)
-        + (preemptionMayHelp ? ", preemption may help)" : ")");
+        + (isUnresolvable ? ", unresolvable)" : ")");
   }
 }

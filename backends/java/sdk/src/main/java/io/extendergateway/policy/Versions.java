@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import java.util.ArrayList;
@@ -61,9 +62,9 @@ final class Versions {
   }
 
   /** The latest one that declares this about the verb. */
-  Optional<Prepared> declaring(Kind verb, int reads) {
+  Optional<Prepared> declaring(Kind verb, ByteString reads) {
     return all.stream()
-        .filter(version -> Integer.valueOf(reads).equals(version.declaration().readsId(verb)))
+        .filter(version -> reads.equals(version.declaration().readsSha256(verb)))
         .findFirst();
   }
 

@@ -1,17 +1,18 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1beta1.Call;
 import java.util.Optional;
 
 /** A pod that would be evicted. */
 public final class Victim {
   private final io.extendergateway.policy.v1beta1.Victim message;
   private final Access access;
-  private final long snapshot;
+  private final Call call;
 
-  Victim(io.extendergateway.policy.v1beta1.Victim message, Access access, long snapshot) {
+  Victim(io.extendergateway.policy.v1beta1.Victim message, Access access, Call call) {
     this.message = message;
     this.access = access;
-    this.snapshot = snapshot;
+    this.call = call;
   }
 
   /** metadata.uid. */
@@ -25,6 +26,6 @@ public final class Victim {
    */
   public Optional<Pod> pod() {
     boolean known = message.hasPod() && message.getPod().hasFacts();
-    return known ? Optional.of(new Pod(message.getPod(), access, snapshot)) : Optional.empty();
+    return known ? Optional.of(new Pod(message.getPod(), access, call)) : Optional.empty();
   }
 }

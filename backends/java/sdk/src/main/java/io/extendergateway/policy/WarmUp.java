@@ -15,6 +15,7 @@ import io.extendergateway.policy.v1beta1.SyncNodesRequest;
 import io.extendergateway.policy.v1beta1.TableEntry;
 import io.extendergateway.policy.v1beta1.TableView;
 import io.extendergateway.policy.v1beta1.Taint;
+import java.util.List;
 
 /**
  * Answers some calls before a program says that it is ready: the first ones load some hundred
@@ -24,7 +25,7 @@ import io.extendergateway.policy.v1beta1.Taint;
 final class WarmUp {
   private static final int ROUNDS = 10;
   private static final int NODES = 50;
-  private static final long TABLE = 1;
+  private static final String TABLE = "warm-up";
 
   private WarmUp() {}
 
@@ -72,7 +73,7 @@ final class WarmUp {
       filling.apply(rows(layout).toByteArray());
       for (int round = 0; round < ROUNDS; round++) {
         for (byte[] message : new byte[][] {inline, named}) {
-          questions.admit(Kind.FILTER, message);
+          questions.admit(List.of(Kind.FILTER), message);
           Sizes.check(message, Kind.FILTER.shape);
           Message request = FilterRequest.parseFrom(message);
           byte[] unused = ((Message) answer.answer(Kind.FILTER, request, Trace.NONE)).toByteArray();
@@ -94,8 +95,7 @@ final class WarmUp {
     }
     Nodes.Builder nodes = Nodes.newBuilder().setCount(NODES);
     return FilterRequest.newBuilder()
-        .setCall(
-            Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE).setReads(layout.message.getId()))
+        .setCall(Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE).setReads(layout.sha256))
         .setPod(
             io.extendergateway.policy.v1beta1.Pod.newBuilder()
                 .setFacts(PodFacts.newBuilder().setNamespace("warm-up")))

@@ -5,8 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.IntrospectRequest;
+import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -153,7 +157,7 @@ class ArgsTest {
           ByteString args = json("{\"weight\":%d}".formatted(weight));
           GetInfoRequest info = GetInfoRequest.newBuilder().setArgs(args).build();
           assertEquals("" + weight, served.client.getInfo(info).getVersion());
-          var filter = Served.about("a").setCall(Served.call().setArgs(args));
+          var filter = Served.about("a").setCall(Served.named(args));
           assertEquals("" + weight, served.filter(filter).getResult().getRevision());
         }
       }
@@ -166,9 +170,7 @@ class ArgsTest {
       assertEquals(100, built.get());
       Status inCall =
           Served.failure(
-              () ->
-                  served.filter(
-                      Served.about("a").setCall(Served.call().setArgs(json("{\"x\":1}")))));
+              () -> served.filter(Served.about("a").setCall(Served.call(json("{\"x\":1}")))));
       Status inHandshake =
           Served.failure(
               () ->
@@ -179,6 +181,98 @@ class ArgsTest {
         assertEquals(
             "args.x: unknown field `x`, expected `weight` or `name`", status.getDescription());
       }
+    }
+  }
+
+  private final Backend rules =
+      Backend.configured(
+          Rule.class,
+          rule ->
+              new Declaring(
+                  Info.of("rule", "1").revision("" + rule.weight).filters(Verb.perNode())));
+
+  private static final ByteString ARGS = json("{\"weight\":7}");
+
+  private static String revision(Served served, Call.Builder call) {
+    return served.filter(Served.about("a").setCall(call)).getResult().getRevision();
+  }
+
+  private static void refused(
+      Served served, Call.Builder call, Status.Code code, String reason, String text) {
+    var failure = assertThrows(StatusRuntimeException.class, () -> revision(served, call), text);
+    assertEquals(code, failure.getStatus().getCode(), text);
+    assertEquals(reason, Served.reason(failure.getTrailers()), text);
+    assertEquals(text, failure.getStatus().getDescription());
+  }
+
+  private static void unknown(Served served, Call.Builder call) {
+    refused(
+        served,
+        call,
+        Status.Code.FAILED_PRECONDITION,
+        "ERROR_REASON_ARGS_UNKNOWN",
+        "the args of this call are not known here; send them");
+  }
+
+  @Test
+  void argsAreSentOnceAndThenNamed() throws ServeException {
+    try (Served served = Served.of(rules)) {
+      unknown(served, Served.named(ARGS));
+      assertEquals("7", revision(served, Served.call(ARGS)));
+      assertEquals("7", revision(served, Served.named(ARGS)));
+      assertEquals("7", revision(served, Served.call(ARGS)));
+    }
+  }
+
+  @Test
+  void argsOfAnIntrospectionAreKnown() throws ServeException {
+    try (Served served = Served.of(rules)) {
+      var introspect = IntrospectRequest.newBuilder().setArgs(ARGS).setPath("/none").build();
+      var client = IntrospectionServiceGrpc.newBlockingStub(served.channel);
+      Status none = Served.failure(() -> client.introspect(introspect));
+      assertEquals(Status.Code.NOT_FOUND, none.getCode());
+      assertEquals("7", revision(served, Served.named(ARGS)));
+    }
+  }
+
+  @Test
+  void aPolicyWithoutArgsKnowsTheEmptyObject() throws ServeException {
+    Policy policy = new Declaring(Info.of("p", "1").revision("r").filters(Verb.perNode()));
+    try (Served served = Served.of(policy)) {
+      ByteString empty = json("{ }");
+      unknown(served, Served.named(empty));
+      unknown(served, Served.named(ARGS));
+      assertEquals("r", revision(served, Served.call(empty)));
+      assertEquals("r", revision(served, Served.named(empty)));
+      assertEquals("r", revision(served, Served.named(ByteString.EMPTY)));
+      assertEquals("r", revision(served, Served.call()));
+    }
+  }
+
+  @Test
+  void aWrongDigestIsNamed() throws ServeException {
+    try (Served served = Served.of(rules)) {
+      assertEquals("7", revision(served, Served.call(ARGS)));
+      String length = "call.args_sha256 has %d bytes; expected the 32 of the SHA-256 of the args";
+      ByteString shorter = Sha256.of(ARGS).substring(1);
+      Map<Call.Builder, String> wrong =
+          Map.of(
+              Served.call().setArgs(ARGS),
+              length.formatted(0),
+              Served.call().setArgsSha256(shorter),
+              length.formatted(31),
+              Served.call(ARGS).setArgsSha256(shorter.concat(shorter)),
+              length.formatted(62),
+              Served.call(ARGS).setArgs(json("{\"weight\":8}")),
+              "call.args_sha256 is not the SHA-256 of call.args");
+      wrong.forEach(
+          (call, text) ->
+              refused(
+                  served,
+                  call,
+                  Status.Code.INVALID_ARGUMENT,
+                  "ERROR_REASON_INVALID_REQUEST",
+                  text));
     }
   }
 }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1beta1.Effects;
 import io.extendergateway.policy.v1beta1.NodeView;
 import java.io.IOException;
 import java.net.URL;
@@ -15,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
@@ -100,7 +102,7 @@ class DeclarationTest {
   }
 
   @Test
-  void theIdIsThatOfTheDeclarationAndNotOfItsHistory() {
+  void theDigestIsThatOfWhatTheHandshakeSends() {
     Reads one = new Reads().node(NodePart.NAME, NodePart.TAINTS);
     one.nodeLabel("a");
     one.nodeLabel("b");
@@ -108,13 +110,36 @@ class DeclarationTest {
     other.nodeLabel("b");
     other.nodeLabel("a");
     other.node(NodePart.TAINTS).node(NodePart.NAME);
-    int id = new Layout(one, View.FACTS).message.getId();
-    assertEquals(id, new Layout(other, View.FACTS).message.getId());
+    ByteString sha256 = new Layout(one, View.FACTS).sha256;
+    assertEquals(sha256, new Layout(other, View.FACTS).sha256);
+    var declaration = new Declaration(pure().filters(Verb.perNode().reads(one)));
+    assertEquals(sha256, declaration.readsSha256(Declaration.Kind.FILTER));
+    assertEquals(sha256, Sha256.of(declaration.response.getVerbs(0).getReads().toByteString()));
     other.podLabel("a");
-    assertNotEquals(id, new Layout(other, View.FACTS).message.getId());
-    assertNotEquals(0, new Layout(new Reads(), View.FACTS).message.getId());
-    // Fixed for all time: another process, and the SDKs of other languages, have the same.
-    assertEquals(0x811c9dc5, new Layout(new Reads(), View.FACTS).message.getId());
+    assertNotEquals(sha256, new Layout(other, View.FACTS).sha256);
+    // A declaration of nothing is not the absence of one.
+    assertEquals(Sha256.of(ByteString.EMPTY), new Layout(new Reads(), View.FACTS).sha256);
+    assertEquals(ByteString.EMPTY, new Declaration(pure()).readsSha256(Declaration.Kind.FILTER));
+  }
+
+  @Test
+  void effectsAreDeclared() {
+    Verb verb = Verb.perNode();
+    for (var effects :
+        Map.of(
+                verb,
+                Effects.EFFECTS_READS_OUTSIDE,
+                verb.pure(),
+                Effects.EFFECTS_PURE,
+                verb.sideEffects(),
+                Effects.EFFECTS_CHANGES_OUTSIDE)
+            .entrySet()) {
+      var info = Info.of("p", "1").filters(effects.getKey());
+      assertEquals(effects.getValue(), new Declaration(info).response.getVerbs(0).getEffects());
+    }
+    Info both = Info.of("p", "1").filters(verb.pure().sideEffects());
+    var mistake = assertThrows(DeclarationException.class, () -> new Declaration(both));
+    assertTrue(mistake.getMessage().contains("filter is declared pure and with side effects"));
   }
 
   /** The gateway rejects what a view of names does not have, so it must see that it is read. */

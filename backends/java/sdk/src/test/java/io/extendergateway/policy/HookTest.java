@@ -1,15 +1,16 @@
 package io.extendergateway.policy;
 
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER_NODES;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_SCORE;
+import static io.extendergateway.policy.v1beta1.Verb.VERB_FILTER;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesRequest;
-import io.extendergateway.policy.v1beta1.BeforeFilterNodesResponse;
-import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
-import io.extendergateway.policy.v1beta1.BeforeFilterResponse;
-import io.extendergateway.policy.v1beta1.BeforeScoreRequest;
-import io.extendergateway.policy.v1beta1.BeforeScoreResponse;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
+import io.extendergateway.policy.v1beta1.ChangeResponse;
+import io.extendergateway.policy.v1beta1.Effects;
 import io.extendergateway.policy.v1beta1.GetInfoResponse;
 import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
@@ -117,36 +118,28 @@ class HookTest {
     return HookServiceGrpc.newBlockingStub(from.channel);
   }
 
-  private static BeforeFilterRequest.Builder aboutPod() {
-    return BeforeFilterRequest.newBuilder().setCall(Served.call()).setPod(Served.pod());
+  private static ChangeRequest.Builder aboutPod() {
+    return ChangeRequest.newBuilder()
+        .setCall(Served.call())
+        .setPod(Served.pod())
+        .setHook(VERB_BEFORE_FILTER);
   }
 
-  private static BeforeFilterNodesRequest.Builder aboutNodes(String... names) {
-    var about = Served.about(names);
-    return BeforeFilterNodesRequest.newBuilder()
-        .setCall(about.getCall())
-        .setPod(about.getPod())
-        .setNodes(about.getNodes());
+  private static ChangeRequest.Builder about(
+      io.extendergateway.policy.v1beta1.Verb hook, String... names) {
+    return aboutPod().setNodes(Served.about(names).getNodes()).setHook(hook);
   }
 
-  private static BeforeScoreRequest.Builder aboutScores(String... names) {
-    var about = Served.about(names);
-    return BeforeScoreRequest.newBuilder()
-        .setCall(about.getCall())
-        .setPod(about.getPod())
-        .setNodes(about.getNodes());
+  private static ChangeRequest.Builder aboutNodes(String... names) {
+    return about(VERB_BEFORE_FILTER_NODES, names);
   }
 
-  private BeforeFilterResponse beforeFilter(BeforeFilterRequest.Builder request) {
-    return client(served).beforeFilter(request.build());
+  private static ChangeRequest.Builder aboutScores(String... names) {
+    return about(VERB_BEFORE_SCORE, names);
   }
 
-  private BeforeFilterNodesResponse beforeFilterNodes(BeforeFilterNodesRequest.Builder request) {
-    return client(served).beforeFilterNodes(request.build());
-  }
-
-  private BeforeScoreResponse beforeScore(BeforeScoreRequest.Builder request) {
-    return client(served).beforeScore(request.build());
+  private ChangeResponse change(ChangeRequest.Builder request) {
+    return client(served).change(request.build());
   }
 
   private static void refused(Executable call, Status.Code code, String text) {
@@ -177,7 +170,7 @@ class HookTest {
                         Hook.changing(ChangedPart.NODE_USAGE).view(View.NAME).reads(new Reads())))
             .response;
     VerbInfo filter = info.getVerbs(0);
-    assertTrue(filter.getPure());
+    assertEquals(Effects.EFFECTS_PURE, filter.getEffects());
     assertEquals(NodeView.NODE_VIEW_UNSPECIFIED, filter.getNodeView());
     assertEquals(List.of("app"), List.copyOf(filter.getReads().getPod().getLabels().getKeysList()));
     assertFalse(filter.getReads().hasNode());
@@ -185,7 +178,7 @@ class HookTest {
     assertEquals(Scope.SCOPE_WHOLE_SET, nodes.getScope());
     assertTrue(nodes.getUsage());
     assertEquals(1, nodes.getChangesCount());
-    assertFalse(nodes.getSideEffects());
+    assertEquals(Effects.EFFECTS_READS_OUTSIDE, nodes.getEffects());
     assertEquals(NodeView.NODE_VIEW_NAME, info.getVerbs(2).getNodeView());
     // Hooks whose nodes are names need no table, and the one about the pod has no nodes.
     info =
@@ -197,13 +190,13 @@ class HookTest {
 
   @Test
   void thePodChanges() {
-    BeforeFilterResponse response = beforeFilter(aboutPod());
+    ChangeResponse response = change(aboutPod());
     assertEquals(1, response.getResult().getEvaluated());
     assertEquals("r1", response.getResult().getRevision());
     assertFalse(response.hasPod());
     // A reason alone changes nothing.
     policy.pod = PodChange.none().reason("none");
-    assertFalse(beforeFilter(aboutPod()).hasPod());
+    assertFalse(change(aboutPod()).hasPod());
 
     Toleration toleration = Toleration.newBuilder().setOperator("Exists").build();
     NodeAffinity affinity =
@@ -235,10 +228,10 @@ class HookTest {
             .setAddRequests(milliCpu(-300))
             .setReason("ä".repeat(100))
             .build();
-    assertEquals(expected, beforeFilter(aboutPod()).getPod());
+    assertEquals(expected, change(aboutPod()).getPod());
 
     policy.pod = PodChange.none().setNodeAffinity(affinity).removeNodeAffinity();
-    var removed = beforeFilter(aboutPod()).getPod();
+    var removed = change(aboutPod()).getPod();
     assertTrue(removed.getRemoveNodeAffinity());
     assertFalse(removed.hasNodeAffinity());
   }
@@ -269,8 +262,7 @@ class HookTest {
               case "reason" -> NodeChange.none().reason("none");
               default -> NodeChange.none();
             };
-    BeforeFilterNodesResponse response =
-        beforeFilterNodes(aboutNodes("a", "full", "new", "full", "reason"));
+    ChangeResponse response = change(aboutNodes("a", "full", "new", "full", "reason"));
     assertEquals(5, response.getResult().getEvaluated());
     assertEquals("r1", response.getResult().getRevision());
     var full =
@@ -296,15 +288,73 @@ class HookTest {
     policy.pod = PodChange.none().setLabel("a", "1");
     policy.node =
         name -> name.equals("b") ? NodeChange.none().setLabel("c", "2") : NodeChange.none();
-    BeforeScoreResponse response = beforeScore(aboutScores("a", "b"));
+    ChangeResponse response = change(aboutScores("a", "b"));
     assertEquals(2, response.getResult().getEvaluated());
     assertEquals("1", response.getPod().getSetLabelsOrThrow("a"));
     assertEquals(1, response.getNodesCount());
     assertEquals(List.of(1), response.getNodes(0).getPositionsList());
     policy.pod = PodChange.none();
-    response = beforeScore(aboutScores("a"));
+    response = change(aboutScores("a"));
     assertFalse(response.hasPod());
     assertEquals(0, response.getNodesCount());
+  }
+
+  @Test
+  void theHookOfARequestIsAnswered() throws ServeException {
+    policy.pod = PodChange.none().setLabel("a", "1");
+    policy.node = name -> NodeChange.none().setLabel("c", "2");
+    for (ChangeRequest.Builder request : List.of(aboutPod(), aboutNodes("a"), aboutScores("a"))) {
+      ChangeResponse response = change(request);
+      assertEquals(request.getHook() != VERB_BEFORE_FILTER_NODES, response.hasPod());
+      assertEquals(request.hasNodes() ? 1 : 0, response.getNodesCount());
+    }
+    policy.pod = null;
+    policy.node =
+        name -> {
+          throw new IllegalStateException();
+        };
+    refused(
+        () -> change(aboutNodes("a")),
+        Status.Code.INTERNAL,
+        "beforeFilterNodes failed (IllegalStateException)");
+  }
+
+  @Test
+  void aHookThatIsNotDeclaredIsNotServed() throws ServeException {
+    Info info = Info.of("p", "1");
+    Info hook = info.beforeFilter(Hook.changing(ChangedPart.POD_LABELS));
+    try (Served only = Served.of(new Declaring(hook));
+        Served none = Served.of(new Declaring(info.filters(Verb.perNode())))) {
+      assertEquals(1, client(only).change(aboutPod().build()).getResult().getEvaluated());
+      // Also if something else is wrong with the request.
+      refused(
+          () -> client(only).change(aboutNodes().clearCall().build()),
+          Status.Code.UNIMPLEMENTED,
+          "this policy does not serve BeforeFilterNodes");
+      refused(
+          () -> client(only).change(aboutPod().clearHook().build()),
+          Status.Code.INVALID_ARGUMENT,
+          "hook is missing");
+      refused(
+          () -> client(none).change(aboutPod().clearHook().build()),
+          Status.Code.UNIMPLEMENTED,
+          "BeforeFilter or BeforeFilterNodes or BeforeScore");
+    }
+  }
+
+  @Test
+  void requestsThatDoNotFitTheirHookAreRefused() {
+    Status.Code invalid = Status.Code.INVALID_ARGUMENT;
+    refused(() -> change(aboutPod().clearHook()), invalid, "hook is missing or unknown");
+    refused(() -> change(aboutPod().setHookValue(77)), invalid, "hook is missing or unknown");
+    refused(() -> change(aboutPod().setHook(VERB_FILTER)), invalid, "hook is missing or unknown");
+    refused(
+        () -> change(about(VERB_BEFORE_FILTER, "a")),
+        invalid,
+        "nodes are given; VERB_BEFORE_FILTER is about the pod alone");
+    for (var request : List.of(aboutNodes("a"), aboutScores("a"))) {
+      refused(() -> change(request.clearNodes()), invalid, "nodes is missing");
+    }
   }
 
   @Test
@@ -321,18 +371,16 @@ class HookTest {
     try {
       policy.more = 1;
       refused(
-          () -> beforeFilterNodes(aboutNodes("a")),
+          () -> change(aboutNodes("a")),
           internal,
           "beforeFilterNodes returned 2 answers for 1 nodes");
       refused(
-          () -> beforeScore(aboutScores("a")),
-          internal,
-          "beforeScore returned 2 answers for 1 nodes");
+          () -> change(aboutScores("a")), internal, "beforeScore returned 2 answers for 1 nodes");
       policy.more = 0;
       policy.node = name -> null;
-      refused(() -> beforeFilterNodes(aboutNodes("a")), internal, "a change of a node is null");
+      refused(() -> change(aboutNodes("a")), internal, "a change of a node is null");
       policy.pod = null;
-      refused(() -> beforeFilter(aboutPod()), internal, "a change of the pod is null");
+      refused(() -> change(aboutPod()), internal, "a change of the pod is null");
     } finally {
       logger.setFilter(before);
     }
@@ -345,6 +393,6 @@ class HookTest {
       assertTrue(all.contains(text), text + " in " + all);
     }
     policy.pod = PodChange.none();
-    assertEquals(1, beforeFilter(aboutPod()).getResult().getEvaluated());
+    assertEquals(1, change(aboutPod()).getResult().getEvaluated());
   }
 }

@@ -2,6 +2,7 @@ package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.FilterRequest;
 import io.extendergateway.policy.v1beta1.FilterResponse;
@@ -56,6 +57,16 @@ final class Served implements AutoCloseable {
         .setPurpose(Purpose.PURPOSE_DECIDE)
         .setGateway("g")
         .setBackend("b");
+  }
+
+  /** A call whose args are sent. */
+  static Call.Builder call(ByteString args) {
+    return named(args).setArgs(args);
+  }
+
+  /** A call that names its args by their digest. */
+  static Call.Builder named(ByteString args) {
+    return call().setArgsSha256(Sha256.of(args));
   }
 
   static io.extendergateway.policy.v1beta1.Pod pod() {

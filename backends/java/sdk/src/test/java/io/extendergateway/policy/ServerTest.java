@@ -4,10 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import com.sun.net.httpserver.HttpServer;
-import io.extendergateway.policy.v1beta1.BeforeFilterRequest;
 import io.extendergateway.policy.v1beta1.BindOutcome;
 import io.extendergateway.policy.v1beta1.BindRequest;
+import io.extendergateway.policy.v1beta1.ChangeRequest;
 import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
 import io.grpc.ClientInterceptor;
@@ -185,17 +186,17 @@ class ServerTest {
 
     Backend.Replaceable backend = Backend.replaceable(new Reading("k0"));
     try (Served served = Served.of(backend)) {
-      List<Integer> ids = new ArrayList<>();
+      List<ByteString> declared = new ArrayList<>();
       for (int version = 0; version < 19; version++) {
         backend.replace(new Reading("k" + version));
-        ids.add(Testing.readsId(backend));
+        declared.add(Testing.readsSha256(backend));
       }
       for (int version = 0; version < 19; version++) {
         var facts = io.extendergateway.policy.v1beta1.NodeFacts.newBuilder().addLabelValues("v");
         var row = Served.row("").toBuilder().setFacts(facts).build();
         var request =
             Served.about("a")
-                .setCall(Served.call().setReads(ids.get(version)))
+                .setCall(Served.call().setReads(declared.get(version)))
                 .setNodes(Served.inline(row));
         if (version < 2) {
           Status status = Served.failure(() -> served.filter(request));
@@ -217,11 +218,8 @@ class ServerTest {
 
   /** What is not public. */
   private static final class Testing {
-    static int readsId(Backend backend) {
-      return backend
-          .policyFor(com.google.protobuf.ByteString.EMPTY)
-          .declaration()
-          .readsId(Declaration.Kind.FILTER);
+    static ByteString readsSha256(Backend backend) {
+      return backend.policyFor(ByteString.EMPTY).declaration().readsSha256(Declaration.Kind.FILTER);
     }
   }
 
@@ -273,17 +271,19 @@ class ServerTest {
         // The last span is sent at the end.
         HookServiceGrpc.newBlockingStub(served.channel)
             .withInterceptors(sending("00-" + trace + "-00f067aa0ba902b7-01"))
-            .beforeFilter(
-                BeforeFilterRequest.newBuilder()
-                    .setCall(Served.call())
+            .change(
+                ChangeRequest.newBuilder()
+                    .setCall(Served.call().setCluster("a-cluster"))
                     .setPod(Served.pod())
+                    .setHook(io.extendergateway.policy.v1beta1.Verb.VERB_BEFORE_FILTER)
                     .build());
       }
       String spans = exported.poll(20, TimeUnit.SECONDS);
-      String name = "extender.policy.v1beta1.HookService/BeforeFilter";
+      String name = "extender.policy.v1beta1.HookService/Change";
       // The name of the span, and the attribute rpc.method.
       assertTrue(spans.indexOf(name) != spans.lastIndexOf(name), spans);
       assertTrue(spans.contains("extender.nodes.evaluated"), spans);
+      assertTrue(spans.contains("a-cluster"), spans);
       assertTrue(!spans.contains("extender.nodes.rejected"), spans);
       assertTrue(exported.isEmpty());
     } finally {

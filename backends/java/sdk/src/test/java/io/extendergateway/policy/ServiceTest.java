@@ -11,8 +11,13 @@ import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.Candidate;
 import io.extendergateway.policy.v1beta1.FilterRequest;
 import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.GetInfoRequest;
+import io.extendergateway.policy.v1beta1.Miss;
+import io.extendergateway.policy.v1beta1.Nodes;
 import io.extendergateway.policy.v1beta1.PreemptRequest;
 import io.extendergateway.policy.v1beta1.Purpose;
+import io.extendergateway.policy.v1beta1.RejectionKind;
+import io.extendergateway.policy.v1beta1.Result;
 import io.extendergateway.policy.v1beta1.ScoreRequest;
 import io.extendergateway.policy.v1beta1.Victim;
 import io.grpc.Status;
@@ -54,8 +59,8 @@ class ServiceTest {
     @Override
     public Verdict filter(Pod pod, Node node) {
       return switch (node.name()) {
-        case "bad" -> Verdict.reject("bad node").byRule("names");
-        case "full" -> Verdict.reject("full node").preemptionMayHelp();
+        case "bad" -> Verdict.reject("bad node").byRule("names").unresolvable();
+        case "full" -> Verdict.reject("full node");
         case "unknown" -> throw new CannotAnswerException("no such claim");
         case "bug" -> throw new IllegalStateException("a bug\nwith two lines");
         case "deep" -> deep();
@@ -135,7 +140,8 @@ class ServiceTest {
     for (int at = 0; at < 200_000; at++) {
       pod.getFactsBuilder().addTolerationsBuilder();
     }
-    var args = Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"));
+    ByteString args = ByteString.copyFromUtf8("{\"a\":1}");
+    var otherReads = Served.call().setReads(Sha256.of(ByteString.EMPTY));
     BindRequest.Builder shadow = bind("web").toBuilder();
     shadow.getCallBuilder().setPurpose(Purpose.PURPOSE_SHADOW);
     Map<String, Executable> cases =
@@ -143,9 +149,11 @@ class ServiceTest {
             "RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE",
             () -> served.filter(Served.about("a").setPod(pod)),
             "INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS",
-            () -> served.filter(Served.about("a").setCall(args)),
+            () -> served.filter(Served.about("a").setCall(Served.call(args))),
+            "FAILED_PRECONDITION ERROR_REASON_ARGS_UNKNOWN",
+            () -> served.filter(Served.about("a").setCall(Served.named(args))),
             "FAILED_PRECONDITION ERROR_REASON_OTHER_READS",
-            () -> served.filter(Served.about("a").setCall(Served.call().setReads(9))),
+            () -> served.filter(Served.about("a").setCall(otherReads)),
             "FAILED_PRECONDITION ERROR_REASON_PURPOSE",
             () -> served.client.bind(shadow.build()),
             "INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST",
@@ -164,7 +172,7 @@ class ServiceTest {
   }
 
   @Test
-  void rejectionsAreGroupedByReasonRuleAndPreemption() {
+  void rejectionsAreGroupedByReasonRuleAndKind() {
     FilterResponse response = served.filter(Served.about("a", "bad", "full", "bad", "b"));
     assertEquals(5, response.getResult().getEvaluated());
     assertEquals("r1", response.getResult().getRevision());
@@ -173,8 +181,18 @@ class ServiceTest {
     assertEquals("names", response.getRejections(0).getRule());
     assertEquals(List.of(1, 3), response.getRejections(0).getPositionsList());
     assertEquals(List.of(2), response.getRejections(1).getPositionsList());
-    assertTrue(response.getRejections(1).getPreemptionMayHelp());
+    assertEquals(RejectionKind.REJECTION_KIND_UNRESOLVABLE, response.getRejections(0).getKind());
+    assertEquals(RejectionKind.REJECTION_KIND_UNSCHEDULABLE, response.getRejections(1).getKind());
     assertFalse(response.hasScores());
+  }
+
+  @Test
+  void aMissIsAllOfItsResponse() {
+    var unknownForm = Served.about("a").setNodes(Nodes.newBuilder().setCount(1));
+    Result miss = Result.newBuilder().setMiss(Miss.MISS_FORM_UNKNOWN).build();
+    assertEquals(
+        FilterResponse.newBuilder().setResult(miss).build(),
+        served.filter(unknownForm.setWantScores(true)));
   }
 
   @Test
@@ -382,6 +400,26 @@ class ServiceTest {
   }
 
   @Test
+  void aCallNamesTheDeclarationForWhichItWasMade() throws ServeException {
+    Verb reading = Verb.perNode().reads(new Reads().pod(PodPart.PRIORITY));
+    Policy reads = new Declaring(Info.of("reads", "1").filters(reading));
+    try (Served only = Served.of(reads)) {
+      var info = only.client.getInfo(GetInfoRequest.getDefaultInstance());
+      ByteString sha256 = Sha256.of(info.getVerbs(0).getReads().toByteString());
+      var call = Served.call().setReads(sha256);
+      assertEquals(1, only.filter(Served.about("a").setCall(call)).getResult().getEvaluated());
+      String other = "FAILED_PRECONDITION ERROR_REASON_OTHER_READS";
+      assertEquals(other, reason(() -> only.filter(Served.about("a"))));
+      for (ByteString wrong : List.of(Sha256.of(sha256), sha256.substring(1))) {
+        var request = Served.about("a").setCall(Served.call().setReads(wrong));
+        assertEquals(other, reason(() -> only.filter(request)));
+      }
+      // Of a verb that declares nothing.
+      assertEquals(other, reason(() -> served.filter(Served.about("a").setCall(call))));
+    }
+  }
+
+  @Test
   void aFutureThatThePolicyCancelsIsAFailure() throws ServeException {
     CompletableFuture<Bind> cancelled = new CompletableFuture<>();
     cancelled.cancel(true);
@@ -406,8 +444,8 @@ class ServiceTest {
   }
 
   @Test
-  void podsHaveTheSnapshotOfTheCall() throws ServeException {
-    List<Long> seen = new java.util.concurrent.CopyOnWriteArrayList<>();
+  void podsHaveTheSnapshotAndTheClusterOfTheCall() throws ServeException {
+    List<String> seen = new java.util.concurrent.CopyOnWriteArrayList<>();
     Policy policy =
         new Policy() {
           @Override
@@ -416,38 +454,38 @@ class ServiceTest {
             return Info.of("snapshot", "1").filters(verb).preempts(Verb.perNode()).binds();
           }
 
+          private void see(Pod pod) {
+            seen.add(pod.snapshot().orElse("none") + " " + pod.cluster().orElse("none"));
+          }
+
           @Override
           public Verdict filter(Pod pod, Node node) {
-            seen.add(pod.snapshot());
+            see(pod);
             return Verdict.accept();
           }
 
           @Override
           public Eviction preempt(Pod pod, io.extendergateway.policy.Candidate candidate) {
-            seen.add(pod.snapshot());
-            seen.add(candidate.victims().get(1).pod().get().snapshot());
+            see(pod);
+            see(candidate.victims().get(1).pod().get());
             return Eviction.all();
           }
 
           @Override
           public Bind bind(BindAsk ask) {
-            seen.add(ask.pod().get().snapshot());
+            see(ask.pod().get());
             return Bind.bound();
           }
         };
-    int reads =
-        Backend.of(policy)
-            .policyFor(ByteString.EMPTY)
-            .declaration()
-            .readsId(Declaration.Kind.FILTER);
+    ByteString reads = Sha256.of(ByteString.EMPTY);
     try (Served only = Served.of(policy)) {
       only.filter(Served.about("a").setCall(Served.call().setReads(reads)));
-      only.filter(Served.about("a").setCall(Served.call().setReads(reads).setSnapshot(7)));
-      // The largest number of 64 bits.
-      only.client.preempt(preempt("a").setCall(Served.call().setSnapshot(-1)).build());
-      var bind = bind("web").toBuilder().setCall(Served.call().setSnapshot(8));
+      var named = Served.call().setReads(reads).setSnapshot("s1").setCluster("c");
+      only.filter(Served.about("a").setCall(named));
+      only.client.preempt(preempt("a").setCall(Served.call().setSnapshot("s2")).build());
+      var bind = bind("web").toBuilder().setCall(Served.call().setCluster("d"));
       only.client.bind(bind.setPod(Served.pod()).build());
     }
-    assertEquals(List.of(0L, 7L, -1L, -1L, 8L), seen);
+    assertEquals(List.of("none none", "s1 c", "s2 none", "s2 none", "none d"), seen);
   }
 }

@@ -3,10 +3,16 @@ package io.extendergateway.policy;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.extendergateway.policy.v1beta1.FilterResponse;
+import io.extendergateway.policy.v1beta1.Miss;
+import io.extendergateway.policy.v1beta1.NodeRef;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1beta1.NodeView;
+import io.extendergateway.policy.v1beta1.Nodes;
+import io.extendergateway.policy.v1beta1.Result;
 import io.extendergateway.policy.v1beta1.SyncNodesRequest;
 import io.extendergateway.policy.v1beta1.SyncNodesResponse;
 import io.extendergateway.policy.v1beta1.TableEntry;
@@ -14,6 +20,7 @@ import io.extendergateway.policy.v1beta1.TableView;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -23,7 +30,7 @@ import org.junit.jupiter.api.Test;
 
 /** Tables of nodes over a socket. */
 class TableTest {
-  private static final long TABLE = -5;
+  private static final String TABLE = "t-5";
 
   /** Rejects each node with its name. */
   private static class Names implements Policy {
@@ -108,7 +115,7 @@ class TableTest {
     assertEquals(1, filling.apply(first(1).addUpserts(entry(1, "a")).build()));
     CallException full =
         assertThrows(
-            CallException.class, () -> new Filling(tables).apply(first(1).setTable(6).build()));
+            CallException.class, () -> new Filling(tables).apply(first(1).setTable("t-6").build()));
     assertEquals(Status.Code.RESOURCE_EXHAUSTED, full.code());
     assertEquals("ERROR_REASON_OVERLOADED", Served.reason(full.trailers()));
     long before = tables.bytes();
@@ -125,6 +132,34 @@ class TableTest {
     filling.end();
     assertEquals(0, tables.bytes());
     assertNull(tables.find(TABLE));
+  }
+
+  @Test
+  void aTableHasAShortAndPrintableName() {
+    Tables tables = new Tables();
+    for (String wrong : List.of("", "a".repeat(65), "ä", "a\n", "\u007f")) {
+      var first = first(1).setTable(wrong).build();
+      CallException refused =
+          assertThrows(CallException.class, () -> new Filling(tables).apply(first));
+      assertEquals(Status.Code.INVALID_ARGUMENT, refused.code());
+      assertTrue(refused.getMessage().startsWith("table "), refused.getMessage());
+    }
+    String longest = "~ ".repeat(32);
+    Filling filling = new Filling(tables);
+    assertEquals(1, filling.apply(first(1).setTable(longest).build()));
+    CallException other =
+        assertThrows(CallException.class, () -> filling.apply(next(2).setTable("t").build()));
+    assertEquals(Status.Code.INVALID_ARGUMENT, other.code());
+    assertEquals(2, filling.apply(next(2).setTable(longest).build()));
+  }
+
+  @Test
+  void aTableThatIsNotHeldIsAMiss() {
+    var byTable =
+        Nodes.newBuilder().setCount(1).setTable(NodeRef.newBuilder().setTable(TABLE).addIds(1));
+    FilterResponse response = served.filter(Served.about("a").setNodes(byTable));
+    Result miss = Result.newBuilder().setMiss(Miss.MISS_TABLE_UNKNOWN).build();
+    assertEquals(FilterResponse.newBuilder().setResult(miss).build(), response);
   }
 
   @Test

@@ -2,6 +2,7 @@ package io.extendergateway.policy.testing;
 
 import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.Source;
+import io.extendergateway.policy.v1beta1.Effects;
 import io.extendergateway.policy.v1beta1.Verb;
 import io.extendergateway.policy.v1beta1.VerbInfo;
 import java.util.ArrayList;
@@ -40,7 +41,7 @@ final class Mistakes {
   static <A> List<A> perNode(
       Source policy, Verb verb, List<TestNode> nodes, Function<List<TestNode>, List<A>> ask) {
     List<A> first = ask.apply(nodes);
-    if (declared(policy, verb).getPure()) {
+    if (isPure(policy, verb)) {
       List<TestNode> rotated = new ArrayList<>(nodes);
       Collections.rotate(rotated, 1);
       List<A> again = ask.apply(rotated);
@@ -56,7 +57,7 @@ final class Mistakes {
   /** Asks about the pod; a pure hook twice. */
   static <A> A ofPod(Source policy, Verb verb, Supplier<A> ask) {
     A first = ask.get();
-    if (declared(policy, verb).getPure() && !ask.get().equals(first)) {
+    if (isPure(policy, verb) && !ask.get().equals(first)) {
       throw impure(verb, "the pod");
     }
     return first;
@@ -67,6 +68,10 @@ final class Mistakes {
         ("%s is declared pure and gave another answer about %s when it was asked again; a pure verb depends on the"
                 + " pod, the node and the args alone: declare it without pure, or name in the revision what it depends on")
             .formatted(NAMES.get(verb), about));
+  }
+
+  private static boolean isPure(Source policy, Verb verb) {
+    return declared(policy, verb).getEffects() == Effects.EFFECTS_PURE;
   }
 
   private static VerbInfo declared(Source policy, Verb verb) {

@@ -1,0 +1,50 @@
+package io.extendergateway.policy;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1beta1.Call;
+
+/**
+ * The operator's args as a request names them.
+ *
+ * @param sha256 their SHA-256
+ * @param args the args; empty if a call names them by the digest alone
+ */
+record NamedArgs(ByteString sha256, ByteString args) {
+  /** Of an operator who has configured no args. */
+  static final NamedArgs NONE = of(ByteString.EMPTY);
+
+  /** Args that come in full. */
+  static NamedArgs of(ByteString args) {
+    return new NamedArgs(Sha256.of(args), args);
+  }
+
+  /** Those of a call. */
+  static NamedArgs of(Call call) {
+    return of(call.getArgs(), call.getArgsSha256());
+  }
+
+  /** Those of a call with these fields. */
+  static NamedArgs of(ByteString args, ByteString sha256) {
+    if (args.isEmpty() && sha256.isEmpty()) {
+      return NONE;
+    }
+    if (sha256.size() != Sha256.BYTES) {
+      throw CallException.invalid(
+          "call.args_sha256 has %d bytes; expected the %d of the SHA-256 of the args",
+          sha256.size(), Sha256.BYTES);
+    }
+    if (!args.isEmpty() && !sha256.equals(Sha256.of(args))) {
+      throw CallException.invalid("call.args_sha256 is not the SHA-256 of call.args");
+    }
+    return new NamedArgs(sha256, args);
+  }
+
+  boolean areNone() {
+    return sha256.equals(NONE.sha256);
+  }
+
+  /** Whether a policy can be built from them. */
+  boolean areSent() {
+    return !args.isEmpty() || areNone();
+  }
+}
