@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -67,7 +67,7 @@ nightly: export REVISION := $(REVISION)
 nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
 	@tests/tools/lanes $(TARGET)/nightly \
 	  'demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling soak' \
-	  '@binaries packages equivalence growth chaos docs-private image-reproducible deny fuzz torture'
+	  '@binaries packages previous equivalence growth chaos docs-private image-reproducible deny fuzz torture'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -85,6 +85,16 @@ matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
 rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
+
+# The last commit whose policies and gateway speak the policy API before this one.
+PREVIOUS := 8c4c033a18d6823c0c581324b06b84d79ea3f70b
+previous: export EXTENDER_PREVIOUS_BIN_DIR := $(TARGET)/previous/target/release
+previous: binaries go ## Gateway and policies of the version before, beside those of this one
+	rm -rf $(TARGET)/previous/source && mkdir -p $(TARGET)/previous/source
+	git archive $(PREVIOUS) | tar -x -C $(TARGET)/previous/source
+	cargo build --locked --release --manifest-path $(TARGET)/previous/source/Cargo.toml --target-dir $(TARGET)/previous/target \
+	  -p extender-gateway -p extender-policies --bins
+	cd tests && go test -count=1 -v -run TestVersionsFindEachOther ./conformance
 
 config-record: export EXTENDER_CONFIG_RECORD := yes
 config-record: rust ## Writes the fields of the configuration to its documentation, example and chart

@@ -20,7 +20,6 @@ const MaxMessageBytes = 64 << 20
 const (
 	maxReasonBytes         = 900
 	maxRevisionBytes       = 64
-	maxTableNameBytes      = 64
 	maxConfiguredPolicies  = 16
 	maxConfiguredArgsBytes = 2 << 20
 	maxEarlierVersions     = 16

@@ -99,8 +99,8 @@ func checkTableName(name string) error {
 	switch {
 	case name == "":
 		return malformed("table is missing; it is a random text, the same in all messages of a stream")
-	case len(name) > maxTableNameBytes || strings.ContainsFunc(name, isHidden):
-		return malformed("table is no text of at most %d bytes of printable ASCII", maxTableNameBytes)
+	case len(name) > limits.TableBytes || strings.ContainsFunc(name, isHidden):
+		return malformed("table is no text of at most %d bytes of printable ASCII", limits.TableBytes)
 	default:
 		return nil
 	}

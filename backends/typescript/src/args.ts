@@ -10,7 +10,6 @@
  */
 
 import { ArgsError } from './errors.js';
-import { ARGS_BYTES } from './limits.js';
 import { quoted } from './text.js';
 
 /** What a value is read into, and the mistakes that are found meanwhile. */
@@ -238,11 +237,6 @@ export function object<const F extends Shape>(fields: F): Schema<InferShape<F>> 
 
 /** The JSON of args: one object. @throws {ArgsError} */
 export function parseJson(bytes: Uint8Array): JsonObject {
-  if (bytes.length > ARGS_BYTES) {
-    throw new ArgsError(
-      `args has ${String(bytes.length)} bytes; at most ${String(ARGS_BYTES)} are allowed, put longer lists into a file of the policy`,
-    );
-  }
   const text = utf8(bytes).trim();
   let json: unknown;
   try {

@@ -8,9 +8,10 @@ import { Declaration } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { unwritten } from './declaration/unwritten.js';
 import { keyOf, sha256, SHA256_BYTES } from './digest.js';
-import { CallError } from './errors.js';
+import { ArgsError, CallError } from './errors.js';
 import type { Call } from './gen/extender/policy/v1beta1/policy.js';
 import type { Info } from './info.js';
+import { ARGS_BYTES } from './limits.js';
 import type { Policy } from './policy.js';
 
 /** The earlier versions of a policy that are kept. Gateways repeat the handshake within a second. */
@@ -154,6 +155,7 @@ export class Backend {
   }
 
   private versionsFor(args: Uint8Array): Versions {
+    checkLength(args);
     const key = args.length === 0 ? NONE : keyOf(sha256(args));
     return this.recent.find(key) ?? this.build(key, args);
   }
@@ -227,12 +229,22 @@ function areNone(args: Uint8Array): boolean {
   return args.length <= 64 && Object.keys(parseJson(args)).length === 0;
 }
 
+/** Before they are hashed: a message may have many times as many bytes. */
+function checkLength(args: Uint8Array): void {
+  if (args.length > ARGS_BYTES) {
+    throw new ArgsError(
+      `args has ${String(args.length)} bytes; at most ${String(ARGS_BYTES)} are allowed, put longer lists into a file of the policy`,
+    );
+  }
+}
+
 function checkDigest(digest: Uint8Array, args: Uint8Array): void {
   if (digest.length !== SHA256_BYTES) {
     throw CallError.invalid(
       `call.args_sha256 has ${String(digest.length)} bytes; it is the SHA-256 of the args, which has ${String(SHA256_BYTES)}`,
     );
   }
+  checkLength(args);
   if (args.length > 0 && !sha256(args).equals(digest)) {
     throw CallError.invalid('call.args_sha256 is not the SHA-256 of call.args');
   }

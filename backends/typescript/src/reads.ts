@@ -39,7 +39,9 @@ function copyOf({ parts, label, annotation }: Declared): Declared {
  *   }
  *
  *   override filter(_pod: Pod, node: Node): Verdict {
- *     return node.get(this.#rack) === undefined ? Verdict.reject('node is in no rack') : Verdict.accept;
+ *     return node.get(this.#rack) === undefined
+ *       ? Verdict.reject('node is in no rack').unresolvable()
+ *       : Verdict.accept;
  *   }
  * }
  * ```

@@ -378,11 +378,21 @@ test('args build a policy once, and are checked in the handshake and in each cal
   assert.equal(await failure(getInfo(backend, { args: Buffer.from(wrong) })), expected);
   assert.equal(await failure(filter(backend, { call: call(undefined, wrong), pod, nodes })), expected);
   assert.equal(await failure(getInfo(backend)), 'INVALID_ARGUMENT: args: missing field `zone`');
+});
+
+test('args that are too long are refused before they are hashed', async () => {
+  const backend = await served(new Obedient(everything));
   const large = Buffer.alloc((1 << 20) + 1, ' ');
-  assert.match(
-    await failure(getInfo(backend, { args: large })),
-    /^INVALID_ARGUMENT: args has 1048577 bytes; at most 1048576/,
-  );
+  // The digest of others, which is not looked at.
+  const other = { ...call(), args: large, argsSha256: sha256('{}') };
+  const asked = [
+    () => getInfo(backend, { args: large }),
+    () => filter(backend, { call: other, pod, nodes: inline([row('a')]) }),
+  ];
+  for (const ask of asked) {
+    assert.equal(await reason(ask()), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS');
+    assert.match(await failure(ask()), /^INVALID_ARGUMENT: args has 1048577 bytes; at most 1048576/);
+  }
 });
 
 test('args are asked for once, and calls name them from then on', async () => {

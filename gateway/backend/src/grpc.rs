@@ -73,7 +73,7 @@ pub(super) async fn ask(
     unary(connection, path, [Bytes::from(framed)], limits, None).await
 }
 
-fn late(timeout: Duration) -> BackendFailure {
+pub(super) fn late(timeout: Duration) -> BackendFailure {
     BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()))
 }
 

@@ -382,10 +382,16 @@ impl Backend {
         let Attempt { timeout, flow, rpcs } = attempt;
         let began = Instant::now();
         let once = Attempt { timeout, flow, rpcs: &mut *rpcs };
-        let mut answer = self.send(session, request, pieces(Args::Named)?, once).await;
+        let mut answer = self.send(session, request, (Args::Named, pieces(Args::Named)?), once).await;
         if answer.as_ref().is_err_and(RpcError::lacks_args) && session.connection.head.can_send_args() {
             let again = Attempt { timeout: timeout.saturating_sub(began.elapsed()), flow, rpcs };
-            answer = self.send(session, request, pieces(Args::Sent)?, again).await;
+            answer = self.send(session, request, (Args::Sent, pieces(Args::Sent)?), again).await;
+            if let Err(error) = &mut answer
+                && error.is_late()
+            {
+                // The whole time, whose text does not change from call to call.
+                error.failure = grpc::late(timeout);
+            }
         }
         let answer = answer?;
         contained_now(&self.metrics, || read(answer))
@@ -396,7 +402,7 @@ impl Backend {
         &self,
         session: &Session,
         request: Request,
-        pieces: [Bytes; N],
+        (args, pieces): (Args, [Bytes; N]),
         attempt: Attempt<'_>,
     ) -> Result<Bytes, RpcError> {
         let Request { verb, nodes, form, largest_answer } = request;
@@ -416,7 +422,7 @@ impl Backend {
         let _in_flight = endpoint.in_flight.enter();
         slot.begin();
         // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
-        if !rpcs.is_retry() {
+        if !rpcs.is_retry() && args == Args::Named {
             self.endpoints.retries.deposit();
         }
         let sent = pieces.iter().map(Bytes::len).sum();

@@ -5,7 +5,7 @@ use extender_gateway_core::{BackendFailure, filter::Refusal, reason};
 use extender_policy_api::limits::{
     NODE_RESPONSE_BYTES, NODES_RESPONSE_BYTES, REASON_BYTES, RULE_BYTES, SHOWN_REASON_BYTES,
 };
-use extender_policy_api::v1beta1::{self as api, RejectionKind, result::Outcome};
+use extender_policy_api::v1beta1::{self as api, RejectionKind};
 
 use crate::{
     api::ApiVersion,
@@ -21,11 +21,22 @@ const _: () =
 const FILTER_SCORES: u32 = 3;
 const SCORES: u32 = 2;
 
+/// `Result`, of which v1alpha1 has both fields: a zero that is written is as good as none there.
+#[derive(prost::Message)]
+pub(super) struct Outcome {
+    #[prost(uint32, optional, tag = "1")]
+    evaluated: Option<u32>,
+    #[prost(int32, optional, tag = "2")]
+    miss: Option<i32>,
+    #[prost(string, tag = "3")]
+    revision: String,
+}
+
 /// A `FilterResponse` without its scores.
 #[derive(prost::Message)]
 struct FilterHead {
     #[prost(message, optional, tag = "1")]
-    result: Option<api::Result>,
+    result: Option<Outcome>,
     #[prost(message, repeated, tag = "2")]
     rejections: Vec<api::Rejection>,
 }
@@ -34,7 +45,7 @@ struct FilterHead {
 #[derive(prost::Message)]
 struct ScoreHead {
     #[prost(message, optional, tag = "1")]
-    result: Option<api::Result>,
+    result: Option<Outcome>,
 }
 
 /// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
@@ -43,7 +54,7 @@ pub fn largest_answer(count: u32) -> usize {
 }
 
 /// The result of a request about nodes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<T> {
     /// A valid response.
     Answered(T),
@@ -177,12 +188,12 @@ fn check_rejections(message: &[u8], count: u32) -> Result<(), BackendFailure> {
 }
 
 /// Checks that the nodes were evaluated; returns the revision.
-pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
-    let api::Result { outcome, revision } = result.ok_or_else(|| malformed("response has no result"))?;
-    let evaluated = match outcome {
-        Some(Outcome::Miss(_)) => return Ok(Reply::Missed),
-        Some(Outcome::Evaluated(evaluated)) => evaluated,
-        None => return Err(malformed("the result has neither `evaluated` nor `miss`")),
+pub(super) fn evaluated(result: Option<Outcome>, count: u32) -> Result<Reply<String>, BackendFailure> {
+    let Outcome { evaluated, miss, revision } = result.ok_or_else(|| malformed("response has no result"))?;
+    let evaluated = match (evaluated, miss) {
+        (Some(evaluated), None | Some(0)) => evaluated,
+        (_, Some(_)) => return Ok(Reply::Missed),
+        (None, None) => return Err(malformed("the result has neither `evaluated` nor `miss`")),
     };
     if evaluated != count {
         return Err(malformed(format!("evaluated {evaluated} nodes, expected {count}")));
@@ -322,6 +333,25 @@ mod tests {
         assert_eq!(helps(ApiVersion::V1Beta1), [true, true, false, true]);
         // There it was a boolean.
         assert_eq!(helps(ApiVersion::V1Alpha1)[..2], [false, true]);
+    }
+
+    #[test]
+    fn a_zero_that_is_written_is_no_miss() {
+        let read = |result: &[u8]| {
+            let result = Outcome::decode(result).unwrap();
+            evaluated(Some(result), 3).map_err(|failure| failure.detail)
+        };
+        let answered = Ok(Reply::Answered(String::new()));
+        for (result, expected) in [
+            (&[8, 3, 16, 0][..], answered.clone()),
+            (&[16, 0, 8, 3], answered),
+            (&[8, 0, 16, 2], Ok(Reply::Missed)),
+            (&[16, 2, 8, 0], Ok(Reply::Missed)),
+            (&[16, 0], Ok(Reply::Missed)),
+            (&[8, 0, 16, 0], Err("evaluated 0 nodes, expected 3".to_owned())),
+        ] {
+            assert_eq!(read(result), expected, "{result:?}");
+        }
     }
 
     #[test]

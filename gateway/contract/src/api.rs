@@ -34,9 +34,12 @@ impl ApiVersion {
         }
     }
 
-    /// The full name of a service of the newest package in this one.
+    /// The full name of a service of the newest package in this one; others stay as they are.
     pub fn service(self, name: &str) -> String {
-        format!("{}{}", self.package(), name.strip_prefix(Self::NEWEST.package()).unwrap_or(name))
+        match name.strip_prefix(Self::NEWEST.package()) {
+            Some(rest) => format!("{}{rest}", self.package()),
+            None => name.to_owned(),
+        }
     }
 
     /// The name of the method that serves a verb.
@@ -94,6 +97,8 @@ const READS: u32 = 11;
 /// Fields of `VerbInfo` that the newest package has no longer.
 #[derive(Message)]
 struct OldVerb {
+    #[prost(bool, tag = "4")]
+    side_effects: bool,
     #[prost(bool, tag = "5")]
     pure: bool,
     #[prost(message, optional, tag = "11")]
@@ -119,11 +124,13 @@ impl Handshake {
             reads.push(match api {
                 ApiVersion::V1Beta1 => digest(verb)?,
                 ApiVersion::V1Alpha1 => {
-                    let OldVerb { pure, reads: declared } = decoded(verb.to_vec().into())?;
-                    // `side_effects` was a boolean with the number of `effects`: its true is EFFECTS_CHANGES_OUTSIDE.
-                    let of = response.verbs.get_mut(reads.len());
-                    if let Some(of) = of.filter(|of| pure && of.effects() == Effects::Unspecified) {
-                        of.set_effects(Effects::Pure);
+                    let OldVerb { side_effects, pure, reads: declared } = decoded(verb.to_vec().into())?;
+                    if let Some(of) = response.verbs.get_mut(reads.len()) {
+                        of.set_effects(match (side_effects, pure) {
+                            (true, _) => Effects::ChangesOutside,
+                            (false, true) => Effects::Pure,
+                            (false, false) => Effects::ReadsOutside,
+                        });
                     }
                     declared.map_or(ReadsId::None, |reads| ReadsId::Number(reads.id))
                 }
@@ -153,4 +160,35 @@ fn digest(verb: &[u8]) -> Result<ReadsId, BackendFailure> {
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_of_other_packages_have_one_name() {
+        let old = ApiVersion::V1Alpha1;
+        assert_eq!(
+            old.service("extender.policy.v1beta1.HookService"),
+            "extender.policy.v1alpha1.HookService"
+        );
+        assert_eq!(old.service("grpc.health.v1.Health"), "grpc.health.v1.Health");
+        assert_eq!(ApiVersion::NEWEST.service("grpc.health.v1.Health"), "grpc.health.v1.Health");
+    }
+
+    #[test]
+    fn effects_of_v1alpha1_are_booleans() {
+        for (verb, effects) in [
+            (&[8, 1][..], Effects::ReadsOutside),
+            (&[8, 1, 32, 1], Effects::ChangesOutside),
+            (&[8, 1, 40, 1], Effects::Pure),
+            (&[8, 1, 32, 1, 40, 1], Effects::ChangesOutside),
+        ] {
+            let mut info = vec![7 << 3 | 2, u8::try_from(verb.len()).unwrap()];
+            info.extend(verb);
+            let read = Handshake::read(&info, ApiVersion::V1Alpha1).unwrap();
+            assert_eq!(read.response.verbs[0].effects(), effects, "{verb:?}");
+        }
+    }
 }

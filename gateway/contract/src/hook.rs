@@ -9,12 +9,12 @@ use extender_policy_api::limits::{
     KEY_BYTES, NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
 };
 use extender_policy_api::v1beta1::{
-    ChangeResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
+    ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
 use prost::Message;
 
 use super::{
-    answer::{Answered, Reply, check_positions, cut, evaluated, largest_answer},
+    answer::{Answered, Outcome, Reply, check_positions, cut, evaluated, largest_answer},
     change::{ChangedParts, part_in_words, parts_of_node, parts_of_pod},
     protobuf::{count_numbers, decoded, fields, malformed},
 };
@@ -44,6 +44,17 @@ impl Changes {
     }
 }
 
+/// `ChangeResponse`, and the responses of the hooks of v1alpha1.
+#[derive(prost::Message)]
+struct Response {
+    #[prost(message, optional, tag = "1")]
+    result: Option<Outcome>,
+    #[prost(message, optional, tag = "2")]
+    pod: Option<PodChange>,
+    #[prost(message, repeated, tag = "3")]
+    nodes: Vec<NodeChange>,
+}
+
 /// Reads the response of a hook about `count` nodes, or of `BeforeFilter`, which is about the pod alone: 1.
 ///
 /// # Errors
@@ -55,7 +66,7 @@ pub fn changes(
     allowed: ChangedParts,
 ) -> Result<Reply<Answered<Changes>>, BackendFailure> {
     check_size(&message, count)?;
-    let ChangeResponse { result, pod, nodes } = decoded(message)?;
+    let Response { result, pod, nodes } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     check_positions(nodes.iter().flat_map(|change| &change.positions), count, "changed")?;
     let pod = pod.map(|change| read_pod(change, allowed)).transpose()?;

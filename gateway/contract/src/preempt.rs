@@ -3,10 +3,10 @@
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
 use extender_policy_api::limits::{ADDED_UID_BYTES, ADDED_UIDS};
-use extender_policy_api::v1beta1::{Candidate, PreemptResponse};
+use extender_policy_api::v1beta1::{Candidate, KeptCandidate};
 
 use crate::{
-    answer::{Answered, evaluated},
+    answer::{Answered, Outcome, evaluated},
     nodes::NodesField,
     protobuf::{count_numbers, decoded, fields, malformed},
     question::{Args, CallFields, RequestHead},
@@ -44,6 +44,15 @@ impl PreemptQuestion<'_> {
     }
 }
 
+/// `PreemptResponse`, in both packages.
+#[derive(prost::Message)]
+struct Response {
+    #[prost(message, optional, tag = "1")]
+    result: Option<Outcome>,
+    #[prost(message, repeated, tag = "2")]
+    kept: Vec<KeptCandidate>,
+}
+
 /// Reads the answer to Preempt about `count` nodes with `offered` victims.
 ///
 /// # Errors
@@ -51,7 +60,7 @@ impl PreemptQuestion<'_> {
 /// an answer can hold. Positions are checked by [`extender_gateway_core::preempt`], which has the candidates.
 pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec<Kept>>, BackendFailure> {
     check(&message, count, offered)?;
-    let PreemptResponse { result, kept } = decoded(message)?;
+    let Response { result, kept } = decoded(message)?;
     let revision = evaluated(result, count)?.inline()?;
     let kept = kept.into_iter().map(|kept| Kept {
         position: kept.position,
@@ -97,7 +106,7 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1beta1::{self as api, KeptCandidate, PreemptRequest, Purpose, Victim};
+    use extender_policy_api::v1beta1::{self as api, PreemptRequest, PreemptResponse, Purpose, Victim};
     use prost::Message;
 
     use crate::{

@@ -430,6 +430,6 @@ mod tests {
         };
         let failure = head(ApiVersion::NEWEST, None).pieces(question, Args::Named, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
-        assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10 (max_request_bytes)");
+        assert_eq!(failure.detail, "the request has 42 bytes, the backend accepts 10 (max_request_bytes)");
     }
 }

@@ -75,9 +75,9 @@ settings! {
     /// What a failure means. `Fail`: kube-scheduler gets an error that names the backend and retries the pod later, like an extender
     /// with `ignorable: false`. `Ignore`: the backend counts as accepting every node, like an extender with `ignorable: true`.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether the backend may declare that evicting pods would make a node acceptable. `Ignored`: all of its rejections are
-    /// `FailedAndUnresolvableNodes`, and kube-scheduler evicts no pods because of them. `Honored`: the rejections that it marks become
-    /// `FailedNodes`, and kube-scheduler may evict pods of lower priority there.
+    /// Whether kube-scheduler may evict pods because of this backend's rejections. `Ignored`: all of them are
+    /// `FailedAndUnresolvableNodes`, and it evicts none. `Honored`: those that the backend does not mark as unresolvable are
+    /// `FailedNodes`, and it may evict pods of lower priority there.
     preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
 }
 

@@ -507,7 +507,8 @@ impl Config {
             ("log.format", *format == start.log.format),
             ("timeouts.decision to a longer time", *decision <= start.timeouts.decision),
             ("timeouts.bind to a longer time", *bind <= start.timeouts.bind || !binds),
-            ("cluster.kubeconfig", *cluster == start.cluster),
+            ("cluster.name", cluster.name == start.cluster.name),
+            ("cluster.kubeconfig", cluster.kubeconfig == start.cluster.kubeconfig),
             ("nodes", *nodes == start.nodes),
             ("binder", binds == bound),
         ];

@@ -5,7 +5,7 @@ pub struct GetInfoRequest {
     #[prost(string, tag = "1")]
     pub gateway_version: ::prost::alloc::string::String,
     /// REQUIRED. The API packages that the gateway supports, the preferred one first:
-    /// "extender.policy.v1beta1". It asks in each of them, in this order, until one is served.
+    /// "extender.policy.v1beta1", "extender.policy.v1alpha1". It asks in each of them, in this order, until one is served.
     #[prost(string, repeated, tag = "2")]
     pub api_versions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
@@ -31,7 +31,7 @@ pub struct Known {
     pub pod_parts: ::prost::alloc::vec::Vec<i32>,
     #[prost(enumeration = "NodePart", repeated, tag = "3")]
     pub node_parts: ::prost::alloc::vec::Vec<i32>,
-    /// REQUIRED. By what it counts pods; empty if it does not watch them.
+    /// REQUIRED. By what it can count pods. Whether it watches them is the operator's choice.
     #[prost(enumeration = "PodCountBy", repeated, tag = "4")]
     pub pod_counts: ::prost::alloc::vec::Vec<i32>,
     /// REQUIRED. What it lets hooks change.

@@ -607,7 +607,7 @@ type GetInfoRequest struct {
 	// REQUIRED. Version of the gateway, for the backend's log. At most VERSION_BYTES.
 	GatewayVersion string `protobuf:"bytes,1,opt,name=gateway_version,json=gatewayVersion,proto3" json:"gateway_version,omitempty"`
 	// REQUIRED. The API packages that the gateway supports, the preferred one first:
-	// "extender.policy.v1beta1". It asks in each of them, in this order, until one is served.
+	// "extender.policy.v1beta1", "extender.policy.v1alpha1". It asks in each of them, in this order, until one is served.
 	ApiVersions []string `protobuf:"bytes,2,rep,name=api_versions,json=apiVersions,proto3" json:"api_versions,omitempty"`
 	// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
@@ -694,7 +694,7 @@ type Known struct {
 	// REQUIRED. The parts of pods and nodes that it sends.
 	PodParts  []PodPart  `protobuf:"varint,2,rep,packed,name=pod_parts,json=podParts,proto3,enum=extender.policy.v1beta1.PodPart" json:"pod_parts,omitempty"`
 	NodeParts []NodePart `protobuf:"varint,3,rep,packed,name=node_parts,json=nodeParts,proto3,enum=extender.policy.v1beta1.NodePart" json:"node_parts,omitempty"`
-	// REQUIRED. By what it counts pods; empty if it does not watch them.
+	// REQUIRED. By what it can count pods. Whether it watches them is the operator's choice.
 	PodCounts []PodCountBy `protobuf:"varint,4,rep,packed,name=pod_counts,json=podCounts,proto3,enum=extender.policy.v1beta1.PodCountBy" json:"pod_counts,omitempty"`
 	// REQUIRED. What it lets hooks change.
 	Changes []ChangedPart `protobuf:"varint,5,rep,packed,name=changes,proto3,enum=extender.policy.v1beta1.ChangedPart" json:"changes,omitempty"`

@@ -201,10 +201,13 @@ impl Connecting<'_> {
             }
             match answer {
                 Err(error) => {
+                    // Behind a proxy the connection may lead to a process of another package by now.
+                    let has_another = known.is_some() && error.is_unimplemented();
                     let failure = BackendFailure::from(error);
                     missed += 1;
                     // While the connection lives, a failed handshake is no reason to interrupt calls.
-                    if self.ready_since.is_none() || failure.kind == FailureKind::Reset || missed == MISSED {
+                    let is_over = failure.kind == FailureKind::Reset || has_another || missed == MISSED;
+                    if self.ready_since.is_none() || is_over {
                         return Err(failure);
                     }
                 }

@@ -258,10 +258,8 @@ struct Shared {
 impl Shared {
     /// Whether a method of this path is implemented.
     fn implements(&self, path: &str) -> bool {
-        let package = *self.package.lock().unwrap();
-        package.is_none_or(|package| {
-            path.starts_with(&format!("/{package}.")) || !path.starts_with("/extender.")
-        })
+        let package = self.package.lock().unwrap().unwrap_or("extender.policy.v1beta1");
+        ["grpc.health.v1.Health/", &format!("{package}.")].iter().any(|known| path[1..].starts_with(known))
     }
 
     fn act(&self, verb: &str, message: Bytes) -> Act {

@@ -30,7 +30,7 @@ pub(crate) struct HttpExtenderArguments {
     listen: Listen,
 }
 
-/// What callers can do: args come with each call.
+/// What callers can do: args may come with any call.
 const POWER: &str = "send requests to extenders and name files";
 
 const EXAMPLES: &str = "\

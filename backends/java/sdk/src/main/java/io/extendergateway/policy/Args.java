@@ -33,11 +33,6 @@ public final class Args {
 
   /** As they come in a request; an {@link ArgsException} for anything but an object or nothing. */
   static Args of(ByteString json) {
-    if (json.size() > Limits.ARGS_BYTES) {
-      throw new ArgsException(
-          "args has %d bytes; at most %d are allowed, put longer lists into a file of the policy"
-              .formatted(json.size(), Limits.ARGS_BYTES));
-    }
     if (isBlank(json)) {
       return new Args(JSON.createObjectNode());
     }

@@ -30,9 +30,6 @@ final class Filling {
 
   private static final int VALUE_BYTES = 60;
 
-  /** TABLE_BYTES of the policy API: the longest name of a table. */
-  private static final int NAME_BYTES = 64;
-
   private final Tables tables;
   private final SharedTexts shared = new SharedTexts();
   private Tables.Table table;
@@ -108,9 +105,9 @@ final class Filling {
           "table is missing; it is a random name, the same in all messages of a stream");
     }
     boolean isPrintable = name.chars().allMatch(character -> character >= ' ' && character <= '~');
-    if (name.length() > NAME_BYTES || !isPrintable) {
+    if (name.length() > Limits.TABLE_BYTES || !isPrintable) {
       throw CallException.invalid(
-          "table has more than %d characters, or others than printable ASCII", NAME_BYTES);
+          "table has more than %d characters, or others than printable ASCII", Limits.TABLE_BYTES);
     }
   }
 

@@ -15,6 +15,7 @@ record NamedArgs(ByteString sha256, ByteString args) {
 
   /** Args that come in full. */
   static NamedArgs of(ByteString args) {
+    checkLength(args);
     return new NamedArgs(Sha256.of(args), args);
   }
 
@@ -33,10 +34,20 @@ record NamedArgs(ByteString sha256, ByteString args) {
           "call.args_sha256 has %d bytes; expected the %d of the SHA-256 of the args",
           sha256.size(), Sha256.BYTES);
     }
+    checkLength(args);
     if (!args.isEmpty() && !sha256.equals(Sha256.of(args))) {
       throw CallException.invalid("call.args_sha256 is not the SHA-256 of call.args");
     }
     return new NamedArgs(sha256, args);
+  }
+
+  /** Before they are hashed: a message may have many times as many bytes. */
+  private static void checkLength(ByteString args) {
+    if (args.size() > Limits.ARGS_BYTES) {
+      throw new ArgsException(
+          "args has %d bytes; at most %d are allowed, put longer lists into a file of the policy"
+              .formatted(args.size(), Limits.ARGS_BYTES));
+    }
   }
 
   boolean areNone() {

@@ -16,7 +16,6 @@ import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import java.util.stream.Collectors;
 
 /** Reads requests and checks what they have in common: the call, the pod and the nodes. */
 final class Questions {
@@ -44,18 +43,22 @@ final class Questions {
   void admit(List<Kind> verbs, byte[] request) {
     Declaration declaration = backend.policyFor(Wire.args(request)).declaration();
     if (verbs.stream().allMatch(verb -> declaration.terms(verb) == null)) {
-      throw notServed(verbs);
+      throw notServed(only(verbs));
     }
   }
 
   /** The hook that is called. */
   static Kind hook(ChangeRequest request) {
-    List<Kind> hooks = Kind.hooks(request.getHookValue());
-    if (hooks.size() > 1) {
+    return only(Kind.hooks(request.getHookValue()));
+  }
+
+  /** The verb that is called, unless that is any hook, because the request names none. */
+  private static Kind only(List<Kind> verbs) {
+    if (verbs.size() > 1) {
       throw CallException.invalid(
           "hook is missing or unknown; it is VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE");
     }
-    return hooks.get(0);
+    return verbs.get(0);
   }
 
   /**
@@ -118,16 +121,15 @@ final class Questions {
   static Terms termsOf(Prepared prepared, Kind verb) {
     Terms terms = prepared.declaration().terms(verb);
     if (terms == null) {
-      throw notServed(List.of(verb));
+      throw notServed(verb);
     }
     return terms;
   }
 
-  private static CallException notServed(List<Kind> verbs) {
-    String names = verbs.stream().map(verb -> verb.method).collect(Collectors.joining(" or "));
+  private static CallException notServed(Kind verb) {
     return CallException.of(
         Status.Code.UNIMPLEMENTED,
-        "this policy does not serve %s; its GetInfo does not list it".formatted(names));
+        "this policy does not serve %s; its GetInfo does not list it".formatted(verb.method));
   }
 
   /** A number, not the enum: an unknown purpose of a later version is not a decision either. */

@@ -109,7 +109,9 @@ final class Service {
         (message, trace) -> {
           questions.admit(Kind.hooks(Wire.hook(message)), message);
           var request = (ChangeRequest) decode(message, Sizes.Shape.QUESTION, changeRequest);
-          return answer.answer(Questions.hook(request), request, trace);
+          Kind hook = Questions.hook(request);
+          trace.attribute("extender.hook", Failures.inSentence(hook.method));
+          return answer.answer(hook, request, trace);
         });
     return verbs;
   }

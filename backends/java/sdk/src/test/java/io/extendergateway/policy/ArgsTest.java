@@ -134,10 +134,22 @@ class ArgsTest {
   }
 
   @Test
-  void largeArgsAreRefused() {
-    ArgsException mistake =
-        assertThrows(ArgsException.class, () -> Args.of(json(" ".repeat((1 << 20) + 1))));
-    assertTrue(mistake.getMessage().startsWith("args has 1048577 bytes; at most 1048576"));
+  void largeArgsAreRefusedBeforeTheyAreHashed() throws ServeException {
+    ByteString large = json(" ".repeat((1 << 20) + 1));
+    String reason = "ERROR_REASON_INVALID_ARGS";
+    String text =
+        "args has 1048577 bytes; at most 1048576 are allowed, put longer lists into a file of the policy";
+    try (Served served = Served.of(rules)) {
+      // The digest of others, which is not looked at.
+      Call.Builder call = Served.named(ARGS).setArgs(large);
+      refused(served, call, Status.Code.INVALID_ARGUMENT, reason, text);
+      var info = GetInfoRequest.newBuilder().setArgs(large).build();
+      var failure =
+          assertThrows(StatusRuntimeException.class, () -> served.client.getInfo(info), text);
+      assertEquals(Status.Code.INVALID_ARGUMENT, failure.getStatus().getCode());
+      assertEquals(reason, Served.reason(failure.getTrailers()));
+      assertEquals(text, failure.getStatus().getDescription());
+    }
   }
 
   @Test

@@ -332,13 +332,17 @@ class HookTest {
           Status.Code.UNIMPLEMENTED,
           "this policy does not serve BeforeFilterNodes");
       refused(
-          () -> client(only).change(aboutPod().clearHook().build()),
-          Status.Code.INVALID_ARGUMENT,
-          "hook is missing");
-      refused(
-          () -> client(none).change(aboutPod().clearHook().build()),
+          () -> client(none).change(aboutPod().build()),
           Status.Code.UNIMPLEMENTED,
-          "BeforeFilter or BeforeFilterNodes or BeforeScore");
+          "this policy does not serve BeforeFilter;");
+      for (Served one : List.of(only, none)) {
+        for (int unknown : new int[] {0, 77, VERB_FILTER.getNumber()}) {
+          refused(
+              () -> client(one).change(aboutPod().setHookValue(unknown).build()),
+              Status.Code.INVALID_ARGUMENT,
+              "hook is missing or unknown");
+        }
+      }
     }
   }
 

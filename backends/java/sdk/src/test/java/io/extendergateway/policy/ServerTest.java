@@ -284,6 +284,7 @@ class ServerTest {
       assertTrue(spans.indexOf(name) != spans.lastIndexOf(name), spans);
       assertTrue(spans.contains("extender.nodes.evaluated"), spans);
       assertTrue(spans.contains("a-cluster"), spans);
+      assertTrue(spans.contains("extender.hook") && spans.contains("beforeFilter"), spans);
       assertTrue(!spans.contains("extender.nodes.rejected"), spans);
       assertTrue(exported.isEmpty());
     } finally {
