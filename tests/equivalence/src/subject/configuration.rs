@@ -1,6 +1,13 @@
 //! A case as the text of the gateway's configuration. JSON is YAML's flow style.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{LazyLock, Mutex},
+};
+
+use extender_gateway_contract::api::sha256;
 
 use extender_reference::model::{
     Added, Best, Extender, Failing, Filter, Interest, Mode, Namespaces, Normalize, OnFailure, Preempt,
@@ -21,8 +28,20 @@ pub(super) fn args((number, changes): (u64, usize)) -> Value {
     json!({"case": number, "changes": changes})
 }
 
+/// The cases of all arguments that were configured, by the digest by which calls name them.
+static CASES: LazyLock<Mutex<HashMap<[u8; 32], u64>>> = LazyLock::new(Mutex::default);
+
+/// The case whose arguments have this digest.
+pub(super) fn case_of(digest: &[u8]) -> Option<u64> {
+    CASES.lock().expect("nothing panics while it is held").get(digest).copied()
+}
+
 /// The configuration of a case with these arguments, and with the backends at these addresses.
 pub(super) fn text(case: &Case, (args, addresses): (&Value, &[SocketAddr]), folder: &Path) -> String {
+    if let Some(number) = args["case"].as_u64() {
+        let digest = sha256(args.to_string().as_bytes());
+        CASES.lock().expect("nothing panics while it is held").insert(digest, number);
+    }
     let backends: Vec<Value> =
         case.backends.iter().zip(addresses).map(|(backend, at)| entry(backend, (args, *at))).collect();
     let prefix = match case.differences.prefix {

@@ -8,6 +8,7 @@ use extender_reference::model::{Candidate, Node, Pod};
 use prost::Message;
 use serde_json::Value;
 
+use super::super::configuration;
 use super::{About, Outcome, Question, Script, Verb, counts, locked, objects, reads};
 use crate::case::{Early, Manner, Purity, Table, View};
 
@@ -50,8 +51,7 @@ struct AnyRequest {
 /// The number of the case whose configuration the call is from.
 pub(super) fn case_of(message: &Bytes) -> Option<u64> {
     let call = AnyRequest::decode(message.clone()).ok()?.call?;
-    let args: Value = serde_json::from_slice(&call.args).ok()?;
-    args["case"].as_u64()
+    configuration::case_of(&call.args_sha256)
 }
 
 impl Script {
