@@ -73,7 +73,7 @@ pub const INFO_RESPONSE_BYTES: usize = 1048576;
 pub const NODES_RESPONSE_BYTES: usize = 65536;
 /// more of it for each node (13.4).
 pub const NODE_RESPONSE_BYTES: usize = 1024;
-/// the response of `Change` with VERB_BEFORE_FILTER (58.4).
+/// the response of `Change` about the pod alone (58.4).
 pub const POD_RESPONSE_BYTES: usize = 131072;
 /// the response of `Bind` (13.4).
 pub const BIND_RESPONSE_BYTES: usize = 16384;
