@@ -112,7 +112,7 @@ pub(super) async fn handshake(
 }
 
 /// Whether the package is not served. gRPC maps HTTP 404 to UNIMPLEMENTED: servers and proxies that choose by path answer so.
-fn is_unserved(error: &RpcError) -> bool {
+pub(super) fn is_unserved(error: &RpcError) -> bool {
     error.is_unimplemented() || error.failure.detail.contains("HTTP status 404")
 }
 

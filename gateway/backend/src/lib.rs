@@ -382,10 +382,10 @@ impl Backend {
         let Attempt { timeout, flow, rpcs } = attempt;
         let began = Instant::now();
         let once = Attempt { timeout, flow, rpcs: &mut *rpcs };
-        let mut answer = self.send(session, request, (Args::Named, pieces(Args::Named)?), once).await;
+        let mut answer = self.send(session, request, Args::Named, pieces(Args::Named)?, once).await;
         if answer.as_ref().is_err_and(RpcError::lacks_args) && session.connection.head.can_send_args() {
             let again = Attempt { timeout: timeout.saturating_sub(began.elapsed()), flow, rpcs };
-            answer = self.send(session, request, (Args::Sent, pieces(Args::Sent)?), again).await;
+            answer = self.send(session, request, Args::Sent, pieces(Args::Sent)?, again).await;
             if let Err(error) = &mut answer
                 && error.is_late()
             {
@@ -402,7 +402,8 @@ impl Backend {
         &self,
         session: &Session,
         request: Request,
-        (args, pieces): (Args, [Bytes; N]),
+        args: Args,
+        pieces: [Bytes; N],
         attempt: Attempt<'_>,
     ) -> Result<Bytes, RpcError> {
         let Request { verb, nodes, form, largest_answer } = request;
@@ -421,7 +422,7 @@ impl Backend {
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         let _in_flight = endpoint.in_flight.enter();
         slot.begin();
-        // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
+        // A retry allows no others, so that retries are a fifth of the calls and not a quarter; nor does the same call with args.
         if !rpcs.is_retry() && args == Args::Named {
             self.endpoints.retries.deposit();
         }

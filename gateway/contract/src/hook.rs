@@ -46,7 +46,7 @@ impl Changes {
 
 /// `ChangeResponse`, and the responses of the hooks of v1alpha1.
 #[derive(prost::Message)]
-struct Response {
+struct ChangeBody {
     #[prost(message, optional, tag = "1")]
     result: Option<Outcome>,
     #[prost(message, optional, tag = "2")]
@@ -66,7 +66,7 @@ pub fn changes(
     allowed: ChangedParts,
 ) -> Result<Reply<Answered<Changes>>, BackendFailure> {
     check_size(&message, count)?;
-    let Response { result, pod, nodes } = decoded(message)?;
+    let ChangeBody { result, pod, nodes } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     check_positions(nodes.iter().flat_map(|change| &change.positions), count, "changed")?;
     let pod = pod.map(|change| read_pod(change, allowed)).transpose()?;

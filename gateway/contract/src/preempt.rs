@@ -46,7 +46,7 @@ impl PreemptQuestion<'_> {
 
 /// `PreemptResponse`, in both packages.
 #[derive(prost::Message)]
-struct Response {
+struct PreemptBody {
     #[prost(message, optional, tag = "1")]
     result: Option<Outcome>,
     #[prost(message, repeated, tag = "2")]
@@ -60,7 +60,7 @@ struct Response {
 /// an answer can hold. Positions are checked by [`extender_gateway_core::preempt`], which has the candidates.
 pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec<Kept>>, BackendFailure> {
     check(&message, count, offered)?;
-    let Response { result, kept } = decoded(message)?;
+    let PreemptBody { result, kept } = decoded(message)?;
     let revision = evaluated(result, count)?.inline()?;
     let kept = kept.into_iter().map(|kept| Kept {
         position: kept.position,
