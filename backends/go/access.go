@@ -2,8 +2,8 @@ package policy
 
 import "fmt"
 
-// Undeclared is the value with which a read panics that the verb does not declare. Any result would look like that of an
-// object without the label, and a policy that goes on with it might bind a pod or make a reservation.
+// Undeclared is the value with which a read panics that the declaration of the verb does not allow. Any result would look like
+// that of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
 type Undeclared string
 
 // Error names what is read, and how it is declared.
@@ -30,9 +30,6 @@ func (k mapKind) title() string {
 
 // key is where the value of a key is.
 func (f *fields) key(k key) int {
-	if f == nil {
-		return inMap
-	}
 	place := f.places(k.kind).of(k)
 	if place == notSent {
 		panic(f.undeclaredKey(k.kind, k.text))
@@ -42,9 +39,6 @@ func (f *fields) key(k key) int {
 
 // text is the same for a key that is given as a text.
 func (f *fields) text(kind mapKind, text string) int {
-	if f == nil {
-		return inMap
-	}
 	place := f.places(kind).find(text)
 	if place == notSent {
 		panic(f.undeclaredKey(kind, text))
@@ -58,51 +52,40 @@ func (f *fields) undeclaredKey(kind mapKind, text string) Undeclared {
 
 // entries checks that entries whose key begins with this are read.
 func (f *fields) entries(kind mapKind, prefix string) {
-	if f != nil && !f.places(kind).covers(prefix) {
+	if !f.places(kind).covers(prefix) {
 		what := fmt.Sprintf("%vs of the %s that begin with %q", kind, f.object, prefix)
 		panic(undeclared(what, f.title()+kind.title()+"s"))
 	}
 }
 
 func (f *fields) nodePart(part NodePart) {
-	if f != nil && !f.parts.contains(int32(part)) {
-		panic(undeclared(fmt.Sprintf("%v", part), fmt.Sprintf("Node(policy.%v)", part)))
+	if !f.parts.contains(int32(part)) {
+		panic(undeclared(part.String(), fmt.Sprintf("Node(policy.%v)", part)))
 	}
 }
 
 func (f *fields) podPart(part PodPart) {
-	if f != nil && !f.parts.contains(int32(part)) {
-		panic(undeclared(fmt.Sprintf("%v", part), fmt.Sprintf("Pod(policy.%v)", part)))
+	if !f.parts.contains(int32(part)) {
+		panic(undeclared(part.String(), fmt.Sprintf("Pod(policy.%v)", part)))
 	}
 }
 
-// count is where pods are counted by this, and how. Without a declaration there are no counts.
+// count is where pods are counted by this, and how.
 func (f *fields) count(by PodsBy) (int, sentCount) {
-	if f != nil {
-		for position, sent := range f.pods {
-			if sent.by == by {
-				return position, sent
-			}
+	for position, sent := range f.pods {
+		if sent.by == by {
+			return position, sent
 		}
 	}
-	panic(undeclared("a count of pods", fmt.Sprintf("PodsBy(%v)%s", by, f.besides())))
+	panic(undeclared("a count of pods", fmt.Sprintf("PodsBy(%v)", by)))
 }
 
 // addUp is the same for pods in the cluster.
 func (f *fields) addUp(t topology) (int, *sentTopology) {
-	if f != nil {
-		for position := range f.topologies {
-			if f.topologies[position].topology == t {
-				return position, &f.topologies[position]
-			}
+	for position := range f.topologies {
+		if f.topologies[position].topology == t {
+			return position, &f.topologies[position]
 		}
 	}
-	panic(undeclared("a count of pods by topology", fmt.Sprintf("PodsByTopology(%v)%s", t, f.besides())))
-}
-
-func (f *fields) besides() string {
-	if f == nil {
-		return ", and set the verb's Reads"
-	}
-	return ""
+	panic(undeclared("a count of pods by topology", fmt.Sprintf("PodsByTopology(%v)", t)))
 }

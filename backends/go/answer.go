@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/internal/limits"
@@ -58,6 +59,8 @@ func (s *Service) earlyScores(q *question) *v1beta1.Scores {
 	var scores *v1beta1.Scores
 	err := s.answered(verbScore, func() (err error) {
 		if err = q.prepared.ready(); err == nil {
+			q.origin.pure = terms.pure
+			q.pod = q.origin.view(q.pod.view.pod)
 			scores, err = q.scores()
 		}
 		return err
@@ -118,10 +121,10 @@ func bindRequest(ctx context.Context, request *v1beta1.BindRequest, terms *terms
 		if pod.GetFacts() == nil {
 			return asked, missing("pod.facts")
 		}
-		if wrong := checkPod(pod.GetFacts(), terms.pod()); wrong != "" {
+		if wrong := checkPod(pod.GetFacts(), terms.pod); wrong != "" {
 			return asked, malformed("pod.facts.%s", wrong)
 		}
-		origin := podOrigin{ctx: ctx, call: request.GetCall(), access: terms.pod()}
+		origin := podOrigin{ctx: ctx, call: request.GetCall(), access: terms.pod}
 		asked.pod = origin.view(pod)
 	}
 	for _, field := range []struct{ name, value string }{
@@ -231,15 +234,19 @@ func (q *question) scores() (*v1beta1.Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := make([]int32, len(scores))
+	sent := &v1beta1.Scores{Values: make([]int32, len(scores))}
 	for position, score := range scores {
-		if score < math.MinInt32 || score > math.MaxInt32 {
+		switch {
+		case score == NoOpinion:
+			sent.Absent = append(sent.Absent, uint32(position))
+		case score < math.MinInt32 || score > math.MaxInt32:
 			return nil, refused(codes.Internal, "score returned %d for position %d; expected %d to %d",
 				score, position, math.MinInt32, math.MaxInt32)
+		default:
+			sent.Values[position] = int32(score)
 		}
-		values[position] = int32(score)
 	}
-	return &v1beta1.Scores{Values: values}, nil
+	return sent, nil
 }
 
 // counted fails if a policy answers for more or fewer nodes than the call has: it cannot be trusted to have matched them.
@@ -281,7 +288,7 @@ func (q *question) checkCandidates(candidates []*v1beta1.Candidate) error {
 			if victim.GetUid() == "" {
 				return malformed("candidates[%d].victims[%d].uid is missing; every victim has it", position, index)
 			}
-			if wrong := checkPod(victim.GetPod().GetFacts(), q.terms.pod()); wrong != "" {
+			if wrong := checkPod(victim.GetPod().GetFacts(), q.terms.pod); wrong != "" {
 				return malformed("candidates[%d].victims[%d].pod.facts.%s", position, index, wrong)
 			}
 		}
@@ -362,9 +369,13 @@ func (v Verdict) group() *v1beta1.Rejection {
 	if v.unresolvable {
 		kind = v1beta1.RejectionKind_REJECTION_KIND_UNRESOLVABLE
 	}
-	return &v1beta1.Rejection{
+	rejection := &v1beta1.Rejection{
 		Reason: cut(valid(v.reason), maxReasonBytes),
 		Kind:   kind,
 		Rule:   cut(valid(v.rule), limits.RuleBytes),
 	}
+	if v.hasRetry {
+		rejection.RetryAfterSeconds = proto.Uint32(v.retryAfter)
+	}
+	return rejection
 }

@@ -163,7 +163,7 @@ func (b *Backend) policyReading(call *v1beta1.Call, verb verb) (*prepared, error
 		return nil, err
 	}
 	terms, reads := latest.declaration.verbs[verb], string(call.GetReads())
-	if terms == nil || terms.reads() == reads {
+	if terms == nil || terms.digest == reads {
 		return latest, nil
 	}
 	if earlier := versions.declaring(verb, reads); earlier != nil {

@@ -45,7 +45,7 @@ type NodeChange struct {
 	// becomes less than 0.
 	AddAllocatable *Resources
 	// AddUsage is added to the usage of the node, where verbs are told about it. Amounts may be negative.
-	AddUsage *NodeUsage
+	AddUsage *Usage
 	// SetLabels are labels that are added or replaced.
 	SetLabels map[string]string
 	// RemoveLabels are keys of labels that are removed; those that the node does not have are ignored.

@@ -60,6 +60,9 @@ func (v verb) text() string {
 	return strings.ToLower(v.String())
 }
 
+// isAboutNodes says whether the verb's requests have nodes.
+func (v verb) isAboutNodes() bool { return v != verbBind && v != verbBeforeFilter }
+
 // of is the verb's number in the contract.
 func (v verb) number() v1beta1.Verb {
 	return [...]v1beta1.Verb{
@@ -70,15 +73,13 @@ func (v verb) number() v1beta1.Verb {
 
 // terms are what a verb's declaration means for a call.
 type terms struct {
-	view        View
 	scope       Scope
 	sideEffects bool
 	pure        bool
-	usage       bool
 	// changes are the parts that a hook may change.
 	changes []ChangedPart
-	// layout is what is read of pods and nodes; nil is everything.
-	layout *layout
+	// layout is what is read of pods and nodes.
+	*layout
 }
 
 // declaration is what a policy declares: the answer to the handshake, and what a call needs of it.
@@ -97,8 +98,6 @@ type asDeclared struct {
 	scope    Scope
 	pure     bool
 	effects  bool
-	view     View
-	usage    bool
 	reads    *Reads
 	// changes are those of a hook.
 	changes []ChangedPart
@@ -109,23 +108,22 @@ func (p *Policy) verbs() []asDeclared {
 	if f := p.Filter; f != nil {
 		verbs = append(verbs, asDeclared{
 			verb: verbFilter, one: f.Node != nil, all: f.Nodes != nil, scope: f.Scope, pure: f.Pure, effects: f.SideEffects,
-			view: f.View, usage: f.Usage, reads: f.Reads,
+			reads: f.Reads,
 		})
 	}
 	if s := p.Score; s != nil {
 		verbs = append(verbs, asDeclared{
 			verb: verbScore, one: s.Node != nil, all: s.Nodes != nil, scope: s.Scope, pure: s.Pure, effects: s.SideEffects,
-			view: s.View, usage: s.Usage, reads: s.Reads,
+			reads: s.Reads,
 		})
 	}
 	if e := p.Preempt; e != nil {
 		verbs = append(verbs, asDeclared{
-			verb: verbPreempt, one: e.Node != nil, all: e.Nodes != nil, scope: e.Scope, effects: e.SideEffects,
-			view: e.View, usage: e.Usage, reads: e.Reads,
+			verb: verbPreempt, one: e.Node != nil, all: e.Nodes != nil, scope: e.Scope, effects: e.SideEffects, reads: e.Reads,
 		})
 	}
 	if b := p.Bind; b != nil {
-		verbs = append(verbs, asDeclared{verb: verbBind, one: b.Pod != nil, view: ViewName, reads: b.Reads})
+		verbs = append(verbs, asDeclared{verb: verbBind, one: b.Pod != nil, reads: b.Reads})
 	}
 	return append(verbs, p.hooks()...)
 }
@@ -153,7 +151,7 @@ func declare(p *Policy) (*declaration, error) {
 
 func (a *asDeclared) terms() *terms {
 	t := &terms{
-		view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage, changes: a.changes,
+		scope: a.scope, sideEffects: a.effects, pure: a.pure, changes: a.changes, layout: newLayout(a.reads, a.verb),
 	}
 	if t.scope == ScopeDefault {
 		t.scope = PerNode
@@ -161,65 +159,19 @@ func (a *asDeclared) terms() *terms {
 			t.scope = WholeSet
 		}
 	}
-	// Rows without facts are names: no table, and no watch of nodes is needed for them.
-	if t.view == ViewFacts && !t.usage && a.reads != nil && !a.reads.nodes() {
-		t.view = ViewName
-	}
-	if a.reads != nil {
-		t.layout = newLayout(a.reads, t.view)
-	}
 	return t
-}
-
-func (t *terms) pod() *fields {
-	if t.layout == nil {
-		return nil
-	}
-	return t.layout.pod
-}
-
-func (t *terms) node() *fields {
-	if t.layout == nil {
-		return nil
-	}
-	return t.layout.node
-}
-
-// reads is Call.reads of the requests that this declaration asks for; empty without one.
-func (t *terms) reads() string {
-	if t.layout == nil {
-		return ""
-	}
-	return t.layout.digest
-}
-
-// table is the text by which a table is recognized whose rows this verb can read.
-func (t *terms) table() string {
-	if t.layout == nil {
-		return tableOf(nil)
-	}
-	return t.layout.table
-}
-
-// row is what each row of a request must have.
-func (t *terms) row() rowParts {
-	if t.layout == nil {
-		return partsOf(t.view, nil)
-	}
-	return partsOf(t.view, t.layout.rows)
 }
 
 // mayComeWith says whether these scores may be given with the verdicts, before the other policies have filtered.
 func (t *terms) mayComeWith(filter *terms) bool {
-	same := t.view == filter.view && t.usage == filter.usage && t.reads() == filter.reads()
-	return t.scope == PerNode && !t.sideEffects && same
+	return t.scope == PerNode && !t.sideEffects && t.digest == filter.digest
 }
 
 // readsAs says whether requests for this declaration can be answered with the other one, too.
 func (d *declaration) readsAs(other *declaration) bool {
 	for verb := range d.verbs {
 		one, two := d.verbs[verb], other.verbs[verb]
-		if (one == nil) != (two == nil) || one != nil && one.reads() != two.reads() {
+		if (one == nil) != (two == nil) || one != nil && one.digest != two.digest {
 			return false
 		}
 	}
@@ -256,8 +208,8 @@ func (a *asDeclared) mistakes() []string {
 		// The contract has one field for both.
 		add("has Pure and SideEffects; remove one")
 	}
-	if a.view < ViewFacts || a.view > ViewFactsAndRaw || a.scope < ScopeDefault || a.scope > WholeSet {
-		add("has an unknown View or Scope; use the constants of this package")
+	if a.scope < ScopeDefault || a.scope > WholeSet {
+		add("has an unknown Scope; use the constants of this package")
 	}
 	return mistakes
 }
@@ -279,13 +231,11 @@ func (a *asDeclared) functionMistakes(add func(string)) {
 
 func (d *declaration) respond(p *Policy) *v1beta1.GetInfoResponse {
 	response := &v1beta1.GetInfoResponse{
-		Name:               p.Name,
-		Version:            p.Version,
-		Revision:           cmp.Or(p.Revision, programRevision(p.Version)),
-		ApiVersion:         apiVersion,
-		PodRaw:             p.RawPod,
-		AnnotationPrefixes: p.Annotations,
-		MaxRequestBytes:    MaxMessageBytes,
+		Name:            p.Name,
+		Version:         p.Version,
+		Revision:        cmp.Or(p.Revision, programRevision(p.Version)),
+		ApiVersion:      apiVersion,
+		MaxRequestBytes: MaxMessageBytes,
 
 		RejectedConfiguration: strings.ToValidUTF8(cut(p.RejectedConfiguration, limits.RejectedConfigurationBytes), ""),
 	}
@@ -314,8 +264,8 @@ func (d *declaration) services(p *Policy) []string {
 		if terms == nil {
 			continue
 		}
-		// Tables are worth filling only if rows hold more than names.
-		tables = tables || terms.view.hasFacts() && !p.WithoutNodeTable
+		// Rows of names come with each call.
+		tables = tables || terms.row.facts && !p.WithoutNodeTable
 		hooks = hooks || verb(index).isHook()
 	}
 	var services []string
@@ -328,23 +278,18 @@ func (d *declaration) services(p *Policy) []string {
 	if len(p.Introspection) > 0 {
 		services = append(services, v1beta1.IntrospectionService_ServiceDesc.ServiceName)
 	}
+	if p.Observe != nil {
+		services = append(services, v1beta1.OutcomeService_ServiceDesc.ServiceName)
+	}
 	return services
 }
 
 func (t *terms) info(verb verb) *v1beta1.VerbInfo {
-	info := &v1beta1.VerbInfo{Verb: verb.number()}
-	if t.layout != nil {
-		info.Reads = t.layout.message
-	}
+	info := &v1beta1.VerbInfo{Verb: verb.number(), Reads: t.message}
 	if verb == verbBind {
 		return info
 	}
-	info.Effects, info.Usage = t.effects(), t.usage
-	info.Changes = changedParts(t.changes)
-	// There are no nodes before the filters of a pod.
-	if verb != verbBeforeFilter {
-		info.NodeView = t.view.number()
-	}
+	info.Effects, info.Changes = t.effects(), changedParts(t.changes)
 	info.Scope = v1beta1.Scope_SCOPE_NODE
 	if t.scope == WholeSet {
 		info.Scope = v1beta1.Scope_SCOPE_WHOLE_SET

@@ -34,7 +34,7 @@ func TestEachMistakeIsNamed(t *testing.T) {
 		{filters(Filter{}), "filter has no function; set Filter.Node or Filter.Nodes"},
 		{filters(Filter{Node: node, Nodes: nodes}), "filter has Filter.Node and Filter.Nodes; remove one"},
 		{filters(Filter{Node: node, Pure: true, SideEffects: true}), "filter has Pure and SideEffects; remove one"},
-		{filters(Filter{Node: node, View: 7}), "filter has an unknown View or Scope"},
+		{filters(Filter{Node: node, Scope: 7}), "filter has an unknown Scope"},
 		{Policy{Name: "p", Version: "1", Bind: &Bind{}}, "bind has no function; set Bind.Pod"},
 		{scores(Unbounded().Normalized(7)), "the normalization is unknown"},
 		{Policy{Name: "\xff", Version: "1", Filter: &Filter{Node: node}}, "the declaration cannot be sent: "},
@@ -59,27 +59,31 @@ func TestAllMistakesComeTogether(t *testing.T) {
 func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 	var reads Reads
 	reads.NodeLabel("zone")
-	nodeReads := &v1beta1.Reads{Node: &v1beta1.NodeReads{Labels: &v1beta1.MapReads{Keys: []string{"zone"}}}}
+	reads.Node(NodeUsage)
+	nodeReads := &v1beta1.Reads{Node: &v1beta1.NodeReads{
+		Parts: []v1beta1.NodePart{v1beta1.NodePart_NODE_PART_USAGE}, Labels: &v1beta1.MapReads{Keys: []string{"zone"}},
+	}}
+	nothing := &v1beta1.Reads{}
 	p := Policy{
-		Name: "all", Version: "1", Revision: "r1", RejectedConfiguration: "line 7", RawPod: true, Annotations: []string{"acme.io/"},
-		Filter: &Filter{Node: node, Pure: true, Usage: true, Reads: &reads},
+		Name: "all", Version: "1", Revision: "r1", RejectedConfiguration: "line 7",
+		Filter: &Filter{Node: node, Pure: true, Reads: &reads},
 		Score: &Score{
-			Node: scoreNode, Scope: WholeSet, SideEffects: true, View: ViewFactsAndRaw, Usage: true,
-			Scale: Between(-3, 7).Normalized(MinMax).Reversed(),
+			Node: scoreNode, Scope: WholeSet, SideEffects: true, Reads: &reads, Scale: Between(-3, 7).Normalized(MinMax).Reversed(),
 		},
 		Preempt: &Preempt{
-			Node: func(Pod, Candidate) Eviction { return Eviction{} }, Scope: WholeSet, SideEffects: true, View: ViewName, Usage: true,
+			Node: func(Pod, Candidate) Eviction { return Eviction{} }, Scope: WholeSet, SideEffects: true, Reads: Everything(),
 		},
 		Bind:         &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }},
 		BeforeFilter: &BeforeFilter{Pod: func(Pod) *PodChange { return nil }, Pure: true, Changes: allOfPod},
 		BeforeFilterNodes: &BeforeFilterNodes{
-			Nodes: func(context.Context, Pod, Nodes) []*NodeChange { return nil }, Usage: true, Reads: &reads,
+			Nodes: func(context.Context, Pod, Nodes) []*NodeChange { return nil }, Reads: &reads,
 			Changes: []ChangedPart{ChangedNodeTaints, ChangedNodeLabels, ChangedNodeTaints},
 		},
 		BeforeScore: &BeforeScore{
-			Node: func(Pod, Node) *NodeChange { return nil }, Pure: true, View: ViewName, Changes: []ChangedPart{ChangedNodeUsage},
+			Node: func(Pod, Node) *NodeChange { return nil }, Pure: true, Changes: []ChangedPart{ChangedNodeUsage},
 		},
 		Introspection: []Page{{Path: "/quotas/:namespace", Description: "A quota", Show: show}, {Path: "/all", Show: show}},
+		Observe:       func(context.Context, Outcome) error { return nil },
 	}
 	d, err := declare(&p)
 	if err != nil {
@@ -89,39 +93,39 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 		Name: "all", Version: "1", Revision: "r1", ApiVersion: "extender.policy.v1beta1", RejectedConfiguration: "line 7",
 		Services: []string{
 			"extender.policy.v1beta1.NodeTableService", "extender.policy.v1beta1.HookService", "extender.policy.v1beta1.IntrospectionService",
+			"extender.policy.v1beta1.OutcomeService",
 		},
-		PodRaw: true, AnnotationPrefixes: []string{"acme.io/"}, MaxRequestBytes: 64 << 20,
-		Introspection: []*v1beta1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
+		MaxRequestBytes: 64 << 20,
+		Introspection:   []*v1beta1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
 		Verbs: []*v1beta1.VerbInfo{
 			{
-				Verb: v1beta1.Verb_VERB_FILTER, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS, Scope: v1beta1.Scope_SCOPE_NODE,
-				Effects: v1beta1.Effects_EFFECTS_PURE, Usage: true, Reads: nodeReads,
+				Verb: v1beta1.Verb_VERB_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE, Reads: nodeReads,
 			},
 			{
-				Verb: v1beta1.Verb_VERB_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW,
-				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE, Usage: true,
+				Verb: v1beta1.Verb_VERB_SCORE, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
+				Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE, Reads: nodeReads,
 				ScoreMin: proto.Int32(-3), ScoreMax: proto.Int32(7),
 				Normalization: v1beta1.Normalization_NORMALIZATION_MIN_MAX, Reversed: true,
 			},
 			{
-				Verb: v1beta1.Verb_VERB_PREEMPT, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
-				Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE, Usage: true,
+				Verb: v1beta1.Verb_VERB_PREEMPT, Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Effects: v1beta1.Effects_EFFECTS_CHANGES_OUTSIDE,
+				Reads: &v1beta1.Reads{Pod: &v1beta1.PodReads{Everything: true}, Node: &v1beta1.NodeReads{Everything: true}},
 			},
-			{Verb: v1beta1.Verb_VERB_BIND},
+			{Verb: v1beta1.Verb_VERB_BIND, Reads: nothing},
 			{
-				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE,
+				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE, Reads: nothing,
 				Changes: []v1beta1.ChangedPart{1, 2, 3, 4, 5},
 			},
 			{
-				Verb: v1beta1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS,
-				Scope: v1beta1.Scope_SCOPE_WHOLE_SET, Effects: v1beta1.Effects_EFFECTS_READS_OUTSIDE, Usage: true, Reads: nodeReads,
+				Verb: v1beta1.Verb_VERB_BEFORE_FILTER_NODES, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
+				Effects: v1beta1.Effects_EFFECTS_READS_OUTSIDE, Reads: nodeReads,
 				Changes: []v1beta1.ChangedPart{
 					v1beta1.ChangedPart_CHANGED_PART_NODE_LABELS, v1beta1.ChangedPart_CHANGED_PART_NODE_TAINTS,
 				},
 			},
 			{
-				Verb: v1beta1.Verb_VERB_BEFORE_SCORE, NodeView: v1beta1.NodeView_NODE_VIEW_NAME, Scope: v1beta1.Scope_SCOPE_NODE,
-				Effects: v1beta1.Effects_EFFECTS_PURE, Changes: []v1beta1.ChangedPart{v1beta1.ChangedPart_CHANGED_PART_NODE_USAGE},
+				Verb: v1beta1.Verb_VERB_BEFORE_SCORE, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE,
+				Reads: nothing, Changes: []v1beta1.ChangedPart{v1beta1.ChangedPart_CHANGED_PART_NODE_USAGE},
 			},
 		},
 	}
@@ -130,51 +134,106 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 	}
 }
 
-func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
-	var nothing, name Reads
+func TestATableIsForMoreThanNames(t *testing.T) {
+	var name, zone, owners, usage, raw, ofPods Reads
 	name.Node(NodeName)
-	view := func(filter Filter) v1beta1.NodeView {
-		p := filters(filter)
-		d, err := declare(&p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.response.GetVerbs()[0].GetNodeView()
-	}
-	for _, c := range []struct {
-		filter Filter
-		view   v1beta1.NodeView
-	}{
-		{Filter{Node: node, Reads: &nothing}, v1beta1.NodeView_NODE_VIEW_NAME},
-		{Filter{Node: node, Reads: &name}, v1beta1.NodeView_NODE_VIEW_NAME},
-		{Filter{Node: node, Reads: &nothing, Usage: true}, v1beta1.NodeView_NODE_VIEW_FACTS},
-		{Filter{Node: node, Reads: &nothing, View: ViewFactsAndRaw}, v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW},
-		{Filter{Node: node}, v1beta1.NodeView_NODE_VIEW_FACTS},
+	zone.NodeLabel("zone")
+	owners.PodsBy(ByOwner())
+	usage.Node(NodeUsage)
+	raw.Node(NodeRawJSON)
+	ofPods.Pod(PodOwner)
+	for reads, wanted := range map[*Reads]bool{
+		nil: false, &name: false, &ofPods: false, &zone: true, &owners: true, &usage: true, &raw: true, Everything(): true,
 	} {
-		if got := view(c.filter); got != c.view {
-			t.Errorf("%+v: %v, want %v", c.filter, got, c.view)
+		for _, without := range []bool{false, true} {
+			p := filters(Filter{Node: node, Reads: reads})
+			p.WithoutNodeTable = without
+			d, err := declare(&p)
+			if err != nil || len(d.response.GetServices()) == 1 != (wanted && !without) {
+				t.Errorf("%v, %v", d.response, err)
+			}
 		}
 	}
 }
 
-// The gateway rejects what a view of names does not have, so it must see that it is read.
-func TestAViewOfNamesKeepsWhatElseIsReadOfNodes(t *testing.T) {
-	var name, zone, owners Reads
-	name.Node(NodeName)
-	zone.NodeLabel("zone")
-	owners.PodsBy(ByOwner())
-	for reads, kept := range map[*Reads]bool{&name: false, &zone: true, &owners: true} {
-		p := filters(Filter{Node: node, View: ViewName, Reads: reads})
-		d, err := declare(&p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sent := d.response.GetVerbs()[0].GetReads(); (sent.GetNode() != nil) != kept {
-			t.Errorf("%v", sent)
+// Labels and parts that are included are not sent apart, and what is not included is declared besides.
+func TestEverythingIsDeclaredByOneWord(t *testing.T) {
+	reads := Everything()
+	zone, prefix := reads.NodeLabel("zone"), reads.PodLabels("acme.io/")
+	reads.Node(NodeName, NodeTaints, NodeImages, NodeUsage, NodeRawJSON)
+	reads.Pod(PodIdentity, PodOwner, PodRawJSON)
+	reads.NodeAnnotation("a")
+	reads.PodAnnotations("b/")
+	reads.PodsBy(ByOwner())
+	reads.PodsByTopology(ByLabel("app"), "zone")
+	want := &v1beta1.Reads{
+		Pod: &v1beta1.PodReads{
+			Everything: true, Parts: []v1beta1.PodPart{v1beta1.PodPart_POD_PART_IDENTITY, v1beta1.PodPart_POD_PART_RAW_JSON},
+			Annotations:    &v1beta1.MapReads{Prefixes: []string{"b/"}},
+			TopologyCounts: []*v1beta1.TopologyCountReads{{By: v1beta1.PodCountBy_POD_COUNT_BY_LABEL, Label: "app", TopologyKey: "zone"}},
+		},
+		Node: &v1beta1.NodeReads{
+			Everything: true, Parts: []v1beta1.NodePart{
+				v1beta1.NodePart_NODE_PART_USAGE, v1beta1.NodePart_NODE_PART_RAW_JSON, v1beta1.NodePart_NODE_PART_IMAGES,
+			},
+			Annotations: &v1beta1.MapReads{Keys: []string{"a"}},
+			PodCounts:   []*v1beta1.PodCountReads{{By: v1beta1.PodCountBy_POD_COUNT_BY_OWNER}},
+		},
+	}
+	layout := newLayout(reads, verbFilter)
+	if !proto.Equal(layout.message, want) {
+		t.Errorf("%v; want %v", layout.message, want)
+	}
+	n := Node{access: layout.node, row: &v1beta1.NodeRow{Name: "n", Facts: &v1beta1.NodeFacts{
+		Labels: &v1beta1.MapValues{Entries: map[string]string{"zone": "z1"}},
+	}}}
+	p := podOrigin{access: layout.pod}.view(&v1beta1.Pod{Facts: &v1beta1.PodFacts{
+		Labels: &v1beta1.MapValues{Entries: map[string]string{"acme.io/x": "1"}},
+	}})
+	byKey, _ := n.Get(zone)
+	byText, _ := n.Label("zone")
+	_, has := n.Label("other")
+	if byKey != "z1" || byText != "z1" || has || n.Name() != "n" || n.Unschedulable() || p.Priority() != 0 || p.SchedulerName() != "" {
+		t.Errorf("%q, %q, %v", byKey, byText, has)
+	}
+	for key, value := range p.Entries(prefix) {
+		if key != "acme.io/x" || value != "1" {
+			t.Errorf("%s=%s", key, value)
 		}
 	}
-	if named, facts := newLayout(&zone, ViewName), newLayout(&zone, ViewFacts); !proto.Equal(named.message, facts.message) {
-		t.Errorf("%v is not %v", named.message, facts.message)
+}
+
+// Where there are no nodes, everything is all of the pod. What is declared of nodes all the same is for the gateway to reject.
+func TestEverythingIsAllOfThePodWhereThereAreNoNodes(t *testing.T) {
+	nodes := Everything()
+	nodes.Node(NodeUsage)
+	for _, verb := range []verb{verbBind, verbBeforeFilter} {
+		for reads, want := range map[*Reads]*v1beta1.NodeReads{
+			Everything(): nil, nodes: {Parts: []v1beta1.NodePart{v1beta1.NodePart_NODE_PART_USAGE}},
+		} {
+			sent := newLayout(reads, verb).message
+			if !proto.Equal(sent, &v1beta1.Reads{Pod: &v1beta1.PodReads{Everything: true}, Node: want}) {
+				t.Errorf("%v: %v", verb, sent)
+			}
+		}
+	}
+}
+
+func TestWithEverythingADeclarationIsAnotherOne(t *testing.T) {
+	var reads Reads
+	reads.NodeLabel("zone")
+	reads.NodeAnnotations("acme.io/")
+	reads.PodsBy(ByOwner())
+	before := newLayout(&reads, verbFilter)
+	all := reads.AndEverything()
+	all.NodeLabel("rack")
+	all.NodeAnnotations("")
+	all.PodsBy(ByNamespace())
+	if after := newLayout(&reads, verbFilter); !proto.Equal(after.message, before.message) {
+		t.Errorf("%v is not %v", after.message, before.message)
+	}
+	if counts := newLayout(all, verbFilter).rows.GetPodCounts(); len(counts) != 2 {
+		t.Errorf("%v", counts)
 	}
 }
 
@@ -197,7 +256,7 @@ func TestADeclarationIsCanonical(t *testing.T) {
 	two.NodeLabels("acme.io/")
 	two.NodeLabel("Zone")
 	two.NodeLabel("zone")
-	a, b := newLayout(&one, ViewFacts), newLayout(&two, ViewFacts)
+	a, b := newLayout(&one, verbFilter), newLayout(&two, verbFilter)
 	if !proto.Equal(a.message, b.message) || a.table != b.table {
 		t.Errorf("%v is not %v", a.message, b.message)
 	}
@@ -224,7 +283,7 @@ func TestADeclarationIsNamedByItsBytesInTheHandshake(t *testing.T) {
 	more.Pod(PodRequests)
 	more.PodsByTopology(ByLabel("app"), "zone")
 	named := map[string]bool{}
-	for _, reads := range []*Reads{&nothing, &some, &more} {
+	for _, reads := range []*Reads{nil, &nothing, &some, &more} {
 		p := filters(Filter{Node: node, Reads: reads})
 		d, err := declare(&p)
 		if err != nil {
@@ -232,7 +291,7 @@ func TestADeclarationIsNamedByItsBytesInTheHandshake(t *testing.T) {
 		}
 		inHandshake, err := proto.Marshal(d.response.GetVerbs()[0].GetReads())
 		digest := sha256.Sum256(inHandshake)
-		if got := d.verbs[verbFilter].reads(); err != nil || got != string(digest[:]) {
+		if got := d.verbs[verbFilter].digest; err != nil || got != string(digest[:]) {
 			t.Errorf("%x, %v; want %x", got, err, digest)
 		}
 		whole, err := proto.Marshal(d.response)
@@ -241,7 +300,8 @@ func TestADeclarationIsNamedByItsBytesInTheHandshake(t *testing.T) {
 		}
 		named[string(digest[:])] = true
 	}
-	if len(named) != 3 {
+	none := sha256.Sum256(nil)
+	if len(named) != 3 || !named[string(none[:])] {
 		t.Errorf("%d digests", len(named))
 	}
 }
@@ -251,9 +311,9 @@ func TestKeysReadByPositionAndByText(t *testing.T) {
 	zone, arch := reads.NodeLabel("zone"), reads.NodeLabel("arch")
 	rack := reads.NodeLabel("acme.io/rack")
 	prefix := reads.NodeLabels("acme.io/")
-	layout := newLayout(&reads, ViewFacts)
+	layout := newLayout(&reads, verbFilter)
 	n := Node{access: layout.node, row: &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{
-		LabelValues: []string{"", "z1"}, AbsentLabels: []uint32{0}, Labels: map[string]string{"acme.io/rack": "r1"},
+		Labels: &v1beta1.MapValues{Values: []string{"", "z1"}, Absent: []uint32{0}, Entries: map[string]string{"acme.io/rack": "r1"}},
 	}}}
 	for key, want := range map[NodeKey]string{zone: "z1 true", arch: " false", rack: "r1 true"} {
 		value, has := n.Get(key)
@@ -273,7 +333,7 @@ func TestKeysReadByPositionAndByText(t *testing.T) {
 	if value, _ := n.Get(other.NodeLabel("zone")); value != "z1" {
 		t.Errorf("zone is %q", value)
 	}
-	n.row.Facts.LabelValues[0], n.row.Facts.AbsentLabels = "", nil
+	n.row.Facts.Labels.Absent = nil
 	if value, has := n.Get(arch); value != "" || !has {
 		t.Error("an empty value is not an absent one")
 	}
@@ -282,12 +342,11 @@ func TestKeysReadByPositionAndByText(t *testing.T) {
 func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
 	var reads Reads
 	reads.NodeLabels("acme.io/")
-	l := newLayout(&reads, ViewFacts)
+	l := newLayout(&reads, verbFilter)
 	n := Node{access: l.node, row: &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{}}}
 	p := podOrigin{ctx: context.Background(), access: l.pod}.view(&v1beta1.Pod{Facts: &v1beta1.PodFacts{}})
 	var others Reads
 	count, zones := others.PodsBy(ByOwner()), others.PodsByTopology(ByLabel("app"), "zone")
-	undeclaredNode := Node{row: n.row}
 	for text, read := range map[string]func(){
 		`label "zone" of the node is read and not declared; declare it with Reads.NodeLabel`:               func() { n.Label("zone") },
 		`annotation "a" of the node is read and not declared; declare it with Reads.NodeAnnotation`:        func() { n.Annotation("a") },
@@ -297,7 +356,9 @@ func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
 		`label "app" of the pod is read and not declared; declare it with Reads.PodLabel`:          func() { p.Label("app") },
 		`PodRequests is read and not declared; declare it with Reads.Pod(policy.PodRequests)`:      func() { p.Requests() },
 		`a count of pods is read and not declared; declare it with Reads.PodsBy(policy.ByOwner())`: func() { n.PodsLike(count, p) },
-		`declare it with Reads.PodsBy(policy.ByOwner()), and set the verb's Reads`:                 func() { undeclaredNode.PodsLike(count, p) },
+		`NodeUsage is read and not declared; declare it with Reads.Node(policy.NodeUsage)`:         func() { n.Usage() },
+		`NodeRawJSON is read and not declared; declare it with Reads.Node(policy.NodeRawJSON)`:     func() { n.RawJSON() },
+		`PodRawJSON is read and not declared; declare it with Reads.Pod(policy.PodRawJSON)`:        func() { p.RawJSON() },
 		`Reads.PodsByTopology(policy.ByLabel("app"), "zone")`:                                      func() { p.PodsLike(zones) },
 	} {
 		func() {

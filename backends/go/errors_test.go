@@ -15,7 +15,7 @@ import (
 
 func TestErrorsOfOneCodeHaveDifferentReasons(t *testing.T) {
 	fails := map[string]any{"not ready": Unavailable("old"), "cannot": CannotAnswer("no"), "bug": "a bug"}
-	s := start(t, Policy{Name: "p", Version: "1", Filter: &Filter{SideEffects: true, Node: func(_ Pod, node Node) Verdict {
+	s := start(t, Policy{Name: "p", Version: "1", Filter: &Filter{SideEffects: true, Reads: Everything(), Node: func(_ Pod, node Node) Verdict {
 		panic(fails[node.Name()])
 	}}})
 	large := labeled("a", nil)
@@ -51,7 +51,7 @@ func TestErrorsOfOneCodeHaveDifferentReasons(t *testing.T) {
 		expectReason(t, err, trailer, c.code, c.reason)
 	}
 	s.bound.service.tables.maxTables = 0
-	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(Everything())
 	err := table.exchange(&v1beta1.SyncNodesRequest{})
 	expectReason(t, err, table.stream.Trailer(), codes.ResourceExhausted, "OVERLOADED")
 }

@@ -87,8 +87,14 @@ func expect(t *testing.T, err error, code codes.Code, text string) {
 	}
 }
 
-func call() *v1beta1.Call {
-	return &v1beta1.Call{Id: "c-1", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "b"}
+// call is one for a verb about nodes that reads everything.
+func call() *v1beta1.Call { return callFor(Everything(), verbFilter) }
+
+// callFor is a call for a verb with this declaration.
+func callFor(reads *Reads, of verb) *v1beta1.Call {
+	return &v1beta1.Call{
+		Id: "c-1", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "b", Reads: []byte(newLayout(reads, of).digest),
+	}
 }
 
 // reading is a call for the declaration of a verb.
@@ -98,7 +104,7 @@ func (s *server) reading(verb v1beta1.Verb) *v1beta1.Call {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	asked := call()
+	asked := callFor(nil, verbFilter)
 	for _, declared := range info.GetVerbs() {
 		if declared.GetVerb() == verb {
 			asked.Reads = digestOfReads(s.t, declared)
@@ -107,7 +113,7 @@ func (s *server) reading(verb v1beta1.Verb) *v1beta1.Call {
 	return asked
 }
 
-// digestOfReads is Call.reads for a verb that declares reads.
+// digestOfReads is Call.reads for a verb.
 func digestOfReads(t *testing.T, declared *v1beta1.VerbInfo) []byte {
 	t.Helper()
 	encoded, err := proto.Marshal(declared.GetReads())
@@ -141,18 +147,18 @@ func podMessage() *v1beta1.Pod {
 	return &v1beta1.Pod{Facts: &v1beta1.PodFacts{Namespace: "shop"}}
 }
 
-// labeled is a row with facts, for a verb without Reads.
+// labeled is a row for a verb that reads everything.
 func labeled(name string, labels map[string]string) *v1beta1.NodeRow {
-	return &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{Labels: labels}}
+	return &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{Labels: &v1beta1.MapValues{Entries: labels}}}
 }
 
 func inline(rows ...*v1beta1.NodeRow) *v1beta1.Nodes {
 	return &v1beta1.Nodes{Count: uint32(len(rows)), Form: &v1beta1.Nodes_Rows{Rows: &v1beta1.NodeRows{Rows: rows}}}
 }
 
-// noArm without a declaration of what it reads.
+// noArm reads everything.
 func noArm() Policy {
-	return Policy{Name: "no-arm", Version: "1", Revision: "1", Filter: &Filter{Pure: true, Node: func(_ Pod, node Node) Verdict {
+	return Policy{Name: "no-arm", Version: "1", Revision: "1", Filter: &Filter{Pure: true, Reads: Everything(), Node: func(_ Pod, node Node) Verdict {
 		if arch, _ := node.Label("arch"); arch == "arm64" {
 			return Reject("arm64 nodes are not in use yet")
 		}

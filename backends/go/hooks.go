@@ -16,10 +16,9 @@ type BeforeFilter struct {
 
 	// Changes are the parts of the pod that the hook may change, at least one. The gateway refuses an answer that changes another one.
 	Changes []ChangedPart
-	// Pure promises that the change is a function of the args and the pod's facts. The pod's name and UID are not sent.
+	// Pure promises that the change is a function of the args and the pod's facts.
 	Pure bool
-	// Reads is what the function reads of the pod; there are no nodes. Nil: everything is sent but annotations, for which
-	// [Policy.Annotations] asks.
+	// Reads is what the function reads of the pod; there are no nodes. Nil: nothing.
 	Reads *Reads
 }
 
@@ -38,8 +37,6 @@ type BeforeFilterNodes struct {
 	// These mean the same as those of [Filter].
 	Scope Scope
 	Pure  bool
-	View  View
-	Usage bool
 	Reads *Reads
 }
 
@@ -60,8 +57,6 @@ type BeforeScore struct {
 	// These mean the same as those of [Filter].
 	Scope Scope
 	Pure  bool
-	View  View
-	Usage bool
 	Reads *Reads
 }
 
@@ -72,19 +67,19 @@ func (p *Policy) hooks() []asDeclared {
 	var hooks []asDeclared
 	if b := p.BeforeFilter; b != nil {
 		hooks = append(hooks, asDeclared{
-			verb: verbBeforeFilter, one: b.Pod != nil, pure: b.Pure, view: ViewName, reads: b.Reads, changes: b.Changes,
+			verb: verbBeforeFilter, one: b.Pod != nil, pure: b.Pure, reads: b.Reads, changes: b.Changes,
 		})
 	}
 	if b := p.BeforeFilterNodes; b != nil {
 		hooks = append(hooks, asDeclared{
 			verb: verbBeforeFilterNodes, one: b.Node != nil, all: b.Nodes != nil, scope: b.Scope, pure: b.Pure,
-			view: b.View, usage: b.Usage, reads: b.Reads, changes: b.Changes,
+			reads: b.Reads, changes: b.Changes,
 		})
 	}
 	if b := p.BeforeScore; b != nil {
 		hooks = append(hooks, asDeclared{
 			verb: verbBeforeScore, one: b.Pod != nil || b.Node != nil, all: b.Nodes != nil, scope: b.Scope, pure: b.Pure,
-			view: b.View, usage: b.Usage, reads: b.Reads, changes: b.Changes,
+			reads: b.Reads, changes: b.Changes,
 		})
 	}
 	return hooks

@@ -54,7 +54,7 @@ func (s *server) hooks() v1beta1.HookServiceClient {
 
 func (s *server) change(hook v1beta1.Verb, nodes *v1beta1.Nodes) (*v1beta1.ChangeResponse, error) {
 	s.t.Helper()
-	return s.hooks().Change(within(s.t), &v1beta1.ChangeRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Hook: hook})
+	return s.hooks().Change(within(s.t), &v1beta1.ChangeRequest{Call: s.reading(hook), Pod: podMessage(), Nodes: nodes, Hook: hook})
 }
 
 func (s *server) beforeFilter() (*v1beta1.ChangeResponse, error) {
@@ -138,10 +138,10 @@ func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
 		case "amounts":
 			return &NodeChange{
 				AddAllocatable: &Resources{MilliCpu: 1, Others: map[string]int64{"a": 1, "b": -2, "c": 3}},
-				AddUsage:       &NodeUsage{Nonzero: &NonZero{Memory: 5}},
+				AddUsage:       &Usage{Nonzero: &NonZero{Memory: 5}},
 			}
 		case "empty":
-			return &NodeChange{Reason: "none", AddUsage: &NodeUsage{Requested: &Resources{}}, AddAllocatable: &Resources{}}
+			return &NodeChange{Reason: "none", AddUsage: &Usage{Requested: &Resources{}}, AddAllocatable: &Resources{}}
 		case "labels":
 			return &NodeChange{SetLabels: map[string]string{"a": "b", "c": "d"}, RemoveLabels: []string{"e"}}
 		case "other reason":
@@ -161,7 +161,7 @@ func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
 			{
 				Positions:      []uint32{0, 7},
 				AddAllocatable: &Resources{MilliCpu: 1, Others: map[string]int64{"a": 1, "b": -2, "c": 3}},
-				AddUsage:       &NodeUsage{Nonzero: &NonZero{Memory: 5}},
+				AddUsage:       &Usage{Nonzero: &NonZero{Memory: 5}},
 			},
 			{Positions: []uint32{1, 2, 6}, AddTaints: []*Taint{{Key: "k"}}, Reason: "shared"},
 			{Positions: []uint32{5, 9}, SetLabels: map[string]string{"a": "b", "c": "d"}, RemoveLabels: []string{"e"}},
@@ -176,6 +176,7 @@ func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
 		return changes
 	}
 	for _, declared := range []*BeforeFilterNodes{{Changes: allOfNodes, Node: hook}, {Changes: allOfNodes, Nodes: all}} {
+		declared.Reads = Everything()
 		response, err := start(t, beforeFilterNodes(declared)).beforeFilterNodes(rows...)
 		if err != nil || !proto.Equal(response, want) {
 			t.Errorf("%v, %v; want %v", response, err, want)
@@ -209,6 +210,7 @@ func TestBeforeScoreChangesThePodAndNodes(t *testing.T) {
 			return pod(of), nil
 		}}, wantPod, nil},
 	} {
+		c.hook.Reads = Everything()
 		response, err := start(t, beforeScore(c.hook)).beforeScore(labeled("a", nil), labeled("b", nil))
 		want := &v1beta1.ChangeResponse{Result: evaluated(2), Pod: c.pod, Nodes: c.nodes}
 		if err != nil || !proto.Equal(response, want) {
@@ -277,7 +279,7 @@ func TestAWrongAnswerOfAVerbIsLogged(t *testing.T) {
 	var log syncBuffer
 	p := filters(Filter{Nodes: func(context.Context, Pod, Nodes) []Verdict { return make([]Verdict, 2) }})
 	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: callFor(nil, verbFilter), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 	expect(t, err, codes.Internal, "returned 2 answers for 1 nodes")
 	if !strings.Contains(log.String(), "Filter.Nodes returned 2 answers for 1 nodes") {
 		t.Errorf("logged:\n%s", log.String())
@@ -365,7 +367,7 @@ func TestATracedHookHasTheAttributesOfAVerb(t *testing.T) {
 	recorded := &spans{ended: map[string][]map[string]any{}}
 	s := startWith(t, allHooks(), Options{Tracer: recorded})
 	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "any")
-	asked := call()
+	asked := callFor(nil, verbBeforeFilter)
 	asked.Cluster = "east"
 	names := []string{"beforeFilter", "beforeFilterNodes", "beforeScore"}
 	for index := range names {
@@ -415,7 +417,7 @@ func TestChangesAreEqualIfTheyAreSentAlike(t *testing.T) {
 	if !none.Equal(&PodChange{Reason: "nothing"}) || none.Equal(&PodChange{RemoveNodeAffinity: true}) || none.String() != "no change" {
 		t.Error("an empty change is not none")
 	}
-	one, two := &NodeChange{AddUsage: &NodeUsage{Requested: amounts(2)}}, &NodeChange{AddUsage: &NodeUsage{Requested: amounts(2)}}
+	one, two := &NodeChange{AddUsage: &Usage{Requested: amounts(2)}}, &NodeChange{AddUsage: &Usage{Requested: amounts(2)}}
 	if !one.Equal(two) || one.Equal(&NodeChange{AddUsage: two.AddUsage, Reason: "why"}) || one.Equal(nil) {
 		t.Error("equal changes are not equal")
 	}

@@ -248,10 +248,9 @@ func TestFourPagesAreShownAtATime(t *testing.T) {
 
 func TestSnapshotAndClusterAreThoseOfTheCall(t *testing.T) {
 	p := Policy{Name: "p", Version: "1"}
-	var reads Reads
 	names := func(pod Pod) string { return pod.Snapshot() + " of " + pod.Cluster() }
-	p.Filter = &Filter{Reads: &reads, Node: func(pod Pod, _ Node) Verdict { return Reject(names(pod)) }}
-	p.Preempt = &Preempt{View: ViewName, Node: func(pod Pod, candidate Candidate) Eviction {
+	p.Filter = &Filter{Node: func(pod Pod, _ Node) Verdict { return Reject(names(pod)) }}
+	p.Preempt = &Preempt{Node: func(pod Pod, candidate Candidate) Eviction {
 		return EvictWhere(candidate, func(victim Victim) bool {
 			evicted, known := victim.Pod()
 			return known && evicted.Snapshot() == pod.Snapshot() && pod.Snapshot() == "7f"
@@ -265,21 +264,37 @@ func TestSnapshotAndClusterAreThoseOfTheCall(t *testing.T) {
 	for snapshot, want := range map[string]string{"": " of east", "7f": "7f of east"} {
 		asked := s.reading(v1beta1.Verb_VERB_FILTER)
 		asked.Snapshot, asked.Cluster = snapshot, "east"
-		filtered, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"})})
+		filtered, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{})})
 		if err != nil || filtered.GetRejections()[0].GetReason() != want {
 			t.Errorf("%v, %v; want %s", filtered, err, want)
 		}
-		asked.Reads = nil
 		bound, err := s.Bind(within(t), &v1beta1.BindRequest{Call: asked, Pod: podMessage(), Namespace: "shop", Name: "p", Uid: "u", Node: "a"})
 		if err != nil || bound.GetMessage() != want {
 			t.Errorf("%v, %v; want %s", bound, err, want)
 		}
 		kept, err := s.Preempt(within(t), &v1beta1.PreemptRequest{
-			Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{Name: "a"}),
+			Call: asked, Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{}),
 			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Uid: "v", Pod: podMessage()}}}},
 		})
 		if err != nil || len(kept.GetKept()) == 0 != (snapshot == "") {
 			t.Errorf("%v, %v", kept, err)
+		}
+	}
+}
+
+// Scores that come with verdicts are pure, or not, by themselves.
+func TestTheIDOfACallDoesNotGetIntoPureScores(t *testing.T) {
+	for _, pure := range []bool{false, true} {
+		p := Policy{Name: "p", Version: "1"}
+		p.Filter = &Filter{Pure: !pure, Node: func(Pod, Node) Verdict { return Accept() }}
+		p.Score = &Score{Pure: pure, Node: func(pod Pod, _ Node) int64 { return int64(len(pod.CallID())) }}
+		s := start(t, p)
+		request := &v1beta1.FilterRequest{
+			Call: s.reading(v1beta1.Verb_VERB_FILTER), Pod: podMessage(), Nodes: inline(&v1beta1.NodeRow{}), WantScores: true,
+		}
+		response, err := s.Filter(within(t), request)
+		if err != nil || (response.GetScores() == nil) != pure || !pure && response.GetScores().GetValues()[0] != int32(len("c-1")) {
+			t.Errorf("pure %v: %v, %v", pure, response, err)
 		}
 	}
 }

@@ -20,17 +20,22 @@ type layout struct {
 	message *v1beta1.Reads
 	// digest is the SHA-256 of its encoding.
 	digest string
-	// rows is the canonical form of the declaration of nodes, as a table's view has it. Nothing is not the same there as
-	// no declaration.
+	// rows is the canonical form of the declaration of nodes.
 	rows *v1beta1.NodeReads
-	// table is the text by which tables of these rows are recognized.
+	// table is the encoding of rows, by which tables of these rows are recognized.
 	table string
+	// row is what each row has.
+	row rowParts
 }
 
-// fields are what is sent of one kind of object. A nil *fields is everything, labels and annotations in maps.
+// fields are what is sent of one kind of object.
 type fields struct {
-	object      string
-	parts       parts
+	object string
+	// everything says that all facts but images, and all labels, are sent, and that the contract's message does not name them.
+	everything bool
+	parts      parts
+	// named are the parts that the contract's message names.
+	named       parts
 	labels      places
 	annotations places
 	// pods, of nodes alone, ascend.
@@ -73,35 +78,22 @@ type sentTopology struct {
 	label key
 }
 
-func newLayout(r *Reads, view View) *layout {
-	l := &layout{pod: newFields("pod", &r.pod), node: newFields("node", &r.node)}
-	pod := &v1beta1.PodReads{
-		Parts:       numbersOf[v1beta1.PodPart](l.pod.parts),
-		Labels:      l.pod.labels.message(),
-		Annotations: l.pod.annotations.message(),
+// newLayout is for a verb with this declaration; nil reads nothing.
+func newLayout(r *Reads, of verb) *layout {
+	var declared Reads
+	if r != nil {
+		declared = *r
 	}
-	for _, sent := range l.pod.topologies {
-		pod.TopologyCounts = append(pod.TopologyCounts, &v1beta1.TopologyCountReads{
-			By: sent.topology.by.by, Label: sent.topology.by.label, TopologyKey: sent.topology.key, Requests: sent.requests,
-		})
-	}
-	l.rows = &v1beta1.NodeReads{
-		Parts:       numbersOf[v1beta1.NodePart](l.node.parts),
-		Labels:      l.node.labels.message(),
-		Annotations: l.node.annotations.message(),
-	}
-	for _, sent := range l.node.pods {
-		l.rows.PodCounts = append(l.rows.PodCounts, &v1beta1.PodCountReads{
-			By: sent.by.by, Label: sent.by.label, Requests: sent.requests,
-		})
-	}
-	l.table = tableOf(l.rows)
+	// Of no nodes, everything is nothing. What is declared of them besides is sent, for the gateway to reject.
+	declared.node.everything = declared.node.everything && of.isAboutNodes()
+	l := &layout{pod: newFields("pod", &declared.pod, podFacts), node: newFields("node", &declared.node, nodeFacts)}
+	l.rows = l.node.nodeReads()
+	l.table, l.row = string(encoded(l.rows)), rowPartsOf(l.rows)
 	l.message = &v1beta1.Reads{}
-	if proto.Size(pod) > 0 {
+	if pod := l.pod.podReads(); proto.Size(pod) > 0 {
 		l.message.Pod = pod
 	}
-	// A view of names has them; what else is read with it is sent, for the gateway to reject.
-	if (view != ViewName || r.nodes()) && proto.Size(l.rows) > 0 {
+	if proto.Size(l.rows) > 0 {
 		l.message.Node = l.rows
 	}
 	digest := sha256.Sum256(encoded(l.message))
@@ -109,12 +101,42 @@ func newLayout(r *Reads, view View) *layout {
 	return l
 }
 
-// tableOf is the text by which tables whose rows have these contents are recognized; nil is everything.
-func tableOf(rows *v1beta1.NodeReads) string {
-	if rows == nil {
-		return "everything"
+func (f *fields) podReads() *v1beta1.PodReads {
+	pod := &v1beta1.PodReads{
+		Everything:  f.everything,
+		Parts:       numbersOf[v1beta1.PodPart](f.named),
+		Labels:      f.namedLabels(),
+		Annotations: f.annotations.message(),
 	}
-	return "reads " + string(encoded(rows))
+	for _, sent := range f.topologies {
+		pod.TopologyCounts = append(pod.TopologyCounts, &v1beta1.TopologyCountReads{
+			By: sent.topology.by.by, Label: sent.topology.by.label, TopologyKey: sent.topology.key, Requests: sent.requests,
+		})
+	}
+	return pod
+}
+
+func (f *fields) nodeReads() *v1beta1.NodeReads {
+	node := &v1beta1.NodeReads{
+		Everything:  f.everything,
+		Parts:       numbersOf[v1beta1.NodePart](f.named),
+		Labels:      f.namedLabels(),
+		Annotations: f.annotations.message(),
+	}
+	for _, sent := range f.pods {
+		node.PodCounts = append(node.PodCounts, &v1beta1.PodCountReads{
+			By: sent.by.by, Label: sent.by.label, Requests: sent.requests,
+		})
+	}
+	return node
+}
+
+// namedLabels are those that the contract's message names.
+func (f *fields) namedLabels() *v1beta1.MapReads {
+	if f.everything {
+		return nil
+	}
+	return f.labels.message()
 }
 
 // encoded are the bytes of a declaration, which has no maps, as the handshake has them.
@@ -128,8 +150,16 @@ func encoded(m proto.Message) []byte {
 	return bytes
 }
 
-func newFields(object string, d *declared) *fields {
-	f := &fields{object: object, parts: d.parts, labels: d.labels.places(), annotations: d.annotations.places()}
+// newFields knows which parts everything includes.
+func newFields(object string, d *declared, included parts) *fields {
+	f := &fields{
+		object: object, everything: d.everything, parts: d.parts, named: d.parts,
+		labels: d.labels.places(), annotations: d.annotations.places(),
+	}
+	if d.everything {
+		all := declaredMap{keys: d.labels.keys, prefixes: map[string]struct{}{"": {}}}
+		f.parts, f.named, f.labels = d.parts|included, d.parts&^included, all.places()
+	}
 	for _, by := range slices.SortedFunc(maps.Keys(d.pods), PodsBy.compare) {
 		f.pods = append(f.pods, sentCount{by: by, requests: d.pods[by]})
 	}

@@ -6,29 +6,23 @@ import (
 	"extender-gateway.io/policy/api/v1beta1"
 )
 
-// Node is a node of a call. What it has depends on the verb's View: with [ViewName] there are no labels, taints or
-// amounts. In a verb with Reads, methods that read anything else than what is declared panic with [Undeclared].
+// Node is a node of a call. Methods that read anything that the verb does not declare panic with [Undeclared].
 type Node struct {
 	row    *v1beta1.NodeRow
 	access *fields
-	// usage says that the verb declares it.
-	usage bool
 }
 
 // Nodes are the nodes of a call, in the order of the request.
 type Nodes struct {
 	rows   []*v1beta1.NodeRow
 	access *fields
-	usage  bool
 }
 
 // Len is how many there are; never 0 in a call.
 func (n Nodes) Len() int { return len(n.rows) }
 
 // At is the node at this position, from 0.
-func (n Nodes) At(position int) Node {
-	return Node{row: n.rows[position], access: n.access, usage: n.usage}
-}
+func (n Nodes) At(position int) Node { return Node{row: n.rows[position], access: n.access} }
 
 // All are the nodes with their positions.
 func (n Nodes) All() iter.Seq2[int, Node] {
@@ -53,24 +47,23 @@ func (n Node) Get(key NodeKey) (string, bool) { return n.at(key.key) }
 // Entries are the labels or annotations with a declared prefix, in no order.
 func (n Node) Entries(prefix NodePrefix) iter.Seq2[string, string] {
 	n.access.entries(prefix.prefix.kind, prefix.prefix.text)
-	return withPrefix(n.entries(prefix.prefix.kind), prefix.prefix.text)
+	return withPrefix(valuesOf(n.row.GetFacts(), prefix.prefix.kind), prefix.prefix.text)
 }
 
 // Label is the value of a label, and whether the node has it.
 func (n Node) Label(key string) (string, bool) {
-	return n.value(labels, key, n.access.text(labels, key))
+	return valueIn(n.row.GetFacts().GetLabels(), key, n.access.text(labels, key))
 }
 
-// Labels are all labels, in no order. A declaration has the prefix "" for them.
+// Labels are all labels, in no order. They are declared by the prefix "", or by [Everything].
 func (n Node) Labels() iter.Seq2[string, string] {
 	n.access.entries(labels, "")
-	return withPrefix(n.entries(labels), "")
+	return withPrefix(n.row.GetFacts().GetLabels(), "")
 }
 
-// Annotation is the value of an annotation, and whether the node has it. Without Reads, only if [Policy.Annotations] asks
-// for its prefix.
+// Annotation is the value of an annotation, and whether the node has it.
 func (n Node) Annotation(key string) (string, bool) {
-	return n.value(annotations, key, n.access.text(annotations, key))
+	return valueIn(n.row.GetFacts().GetAnnotations(), key, n.access.text(annotations, key))
 }
 
 // Taints is spec.taints, in order.
@@ -103,12 +96,34 @@ func (n Node) Allocatable() *Resources {
 	return n.row.GetFacts().GetAllocatable()
 }
 
-// Usage is what the pods on the node have requested, for a verb with Usage; nil if it is not known. It lags behind what
-// kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
-func (n Node) Usage() *NodeUsage {
-	if !n.usage {
-		panic(Undeclared("usage of the node is read and not declared; set Usage of the verb or hook"))
-	}
+// Images is status.images, in order.
+func (n Node) Images() []*NodeImage {
+	n.access.nodePart(NodeImages)
+	return n.row.GetFacts().GetImages()
+}
+
+// SystemInfo is status.nodeInfo; nil while it is not reported.
+func (n Node) SystemInfo() *SystemInfo {
+	n.access.nodePart(NodeSystemInfo)
+	return n.row.GetFacts().GetSystemInfo()
+}
+
+// Addresses is status.addresses, in order.
+func (n Node) Addresses() []*NodeAddress {
+	n.access.nodePart(NodeAddresses)
+	return n.row.GetFacts().GetAddresses()
+}
+
+// ProviderID is spec.providerID; empty if not set.
+func (n Node) ProviderID() string {
+	n.access.nodePart(NodeProviderID)
+	return n.row.GetFacts().GetProviderId()
+}
+
+// Usage is what the pods on the node have requested; nil if it is not known. It lags behind what kube-scheduler assumes,
+// usually by some milliseconds: no basis for an exclusive allocation.
+func (n Node) Usage() *Usage {
+	n.access.nodePart(NodeUsage)
 	return n.row.GetUsage()
 }
 
@@ -148,28 +163,14 @@ func (n Node) OmittedPods(key PodsKey) uint32 {
 	return n.row.GetPodCounts()[position].GetOmittedPods()
 }
 
-// RawJSON is the object's JSON, unchanged; empty unless the verb asks for [ViewFactsAndRaw]. It must not be changed.
-func (n Node) RawJSON() []byte { return n.row.GetRawJson() }
-
-func (n Node) at(k key) (string, bool) { return n.value(k.kind, k.text, n.access.key(k)) }
-
-func (n Node) entries(kind mapKind) map[string]string {
-	if kind == annotations {
-		return n.row.GetFacts().GetAnnotations()
-	}
-	return n.row.GetFacts().GetLabels()
+// RawJSON is the object's JSON, unchanged. It must not be changed.
+func (n Node) RawJSON() []byte {
+	n.access.nodePart(NodeRawJSON)
+	return n.row.GetRawJson()
 }
 
-func (n Node) value(kind mapKind, key string, place int) (string, bool) {
-	if place == inMap {
-		value, has := n.entries(kind)[key]
-		return value, has
-	}
-	facts := n.row.GetFacts()
-	if kind == annotations {
-		return valueAt(facts.GetAnnotationValues(), facts.GetAbsentAnnotations(), place)
-	}
-	return valueAt(facts.GetLabelValues(), facts.GetAbsentLabels(), place)
+func (n Node) at(k key) (string, bool) {
+	return valueIn(valuesOf(n.row.GetFacts(), k.kind), k.text, n.access.key(k))
 }
 
 // Candidate are the evictions that would make room for the pod on one node.
@@ -236,6 +237,9 @@ func (r BindRequest) UID() string { return r.request.GetUid() }
 
 // Node is the name of the node.
 func (r BindRequest) Node() string { return r.request.GetNode() }
+
+// CallID is the id of the call, as [Pod.CallID] is.
+func (r BindRequest) CallID() string { return r.request.GetCall().GetId() }
 
 // Pod is the pod; false if the gateway knows no more than the other methods return.
 func (r BindRequest) Pod() (Pod, bool) { return r.pod, r.pod.view != nil }

@@ -23,6 +23,19 @@ const (
 	NodeCapacity = NodePart(v1beta1.NodePart_NODE_PART_CAPACITY)
 	// NodeAllocatable is for [Node.Allocatable].
 	NodeAllocatable = NodePart(v1beta1.NodePart_NODE_PART_ALLOCATABLE)
+	// NodeUsage is for [Node.Usage]. It needs a gateway that watches pods. A pure verb may read it: the answer for a node is
+	// then cached until a pod is added to the node or removed from it.
+	NodeUsage = NodePart(v1beta1.NodePart_NODE_PART_USAGE)
+	// NodeRawJSON is for [Node.RawJSON]: several kilobytes for each node. Not for a pure verb.
+	NodeRawJSON = NodePart(v1beta1.NodePart_NODE_PART_RAW_JSON)
+	// NodeImages is for [Node.Images]: several kilobytes for each node, which the gateway keeps as it does for NodeRawJSON.
+	NodeImages = NodePart(v1beta1.NodePart_NODE_PART_IMAGES)
+	// NodeSystemInfo is for [Node.SystemInfo].
+	NodeSystemInfo = NodePart(v1beta1.NodePart_NODE_PART_SYSTEM_INFO)
+	// NodeAddresses is for [Node.Addresses].
+	NodeAddresses = NodePart(v1beta1.NodePart_NODE_PART_ADDRESSES)
+	// NodeProviderID is for [Node.ProviderID].
+	NodeProviderID = NodePart(v1beta1.NodePart_NODE_PART_PROVIDER_ID)
 )
 
 // PodPart is a part of a pod besides labels and annotations.
@@ -30,7 +43,8 @@ type PodPart int32
 
 // The parts of pods, each with the methods of [Pod] that read it.
 const (
-	// PodIdentity is for [Pod.Name], [Pod.UID], and the claims whose name is derived from the pod's. Not for a pure verb.
+	// PodIdentity is for [Pod.Name], [Pod.UID], [Pod.Created], and the claims whose name is derived from the pod's. Not for a
+	// pure verb.
 	PodIdentity = PodPart(v1beta1.PodPart_POD_PART_IDENTITY)
 	// PodNamespace is for [Pod.Namespace].
 	PodNamespace = PodPart(v1beta1.PodPart_POD_PART_NAMESPACE)
@@ -54,6 +68,24 @@ const (
 	PodVolumes = PodPart(v1beta1.PodPart_POD_PART_VOLUMES)
 	// PodSchedulerName is for [Pod.SchedulerName].
 	PodSchedulerName = PodPart(v1beta1.PodPart_POD_PART_SCHEDULER_NAME)
+	// PodRawJSON is for [Pod.RawJSON], with fields that the other parts do not have. Not for a pure verb.
+	PodRawJSON = PodPart(v1beta1.PodPart_POD_PART_RAW_JSON)
+	// PodContainers is for [Pod.Containers].
+	PodContainers = PodPart(v1beta1.PodPart_POD_PART_CONTAINERS)
+	// PodPodAffinity is for [Pod.PodAffinity].
+	PodPodAffinity = PodPart(v1beta1.PodPart_POD_PART_POD_AFFINITY)
+	// PodTopologySpread is for [Pod.TopologySpread].
+	PodTopologySpread = PodPart(v1beta1.PodPart_POD_PART_TOPOLOGY_SPREAD)
+	// PodResourceClaims is for [Pod.ResourceClaims].
+	PodResourceClaims = PodPart(v1beta1.PodPart_POD_PART_RESOURCE_CLAIMS)
+	// PodPodGroup is for [Pod.PodGroup].
+	PodPodGroup = PodPart(v1beta1.PodPart_POD_PART_POD_GROUP_NAME)
+	// PodRuntimeClass is for [Pod.RuntimeClass].
+	PodRuntimeClass = PodPart(v1beta1.PodPart_POD_PART_RUNTIME_CLASS_NAME)
+	// PodPreemptionPolicy is for [Pod.PreemptionPolicy].
+	PodPreemptionPolicy = PodPart(v1beta1.PodPart_POD_PART_PREEMPTION_POLICY)
+	// PodServiceAccount is for [Pod.ServiceAccount].
+	PodServiceAccount = PodPart(v1beta1.PodPart_POD_PART_SERVICE_ACCOUNT_NAME)
 )
 
 // String is the name of the constant.
@@ -61,6 +93,8 @@ func (p NodePart) String() string {
 	names := map[NodePart]string{
 		NodeName: "NodeName", NodeTaints: "NodeTaints", NodeUnschedulable: "NodeUnschedulable",
 		NodeConditions: "NodeConditions", NodeCapacity: "NodeCapacity", NodeAllocatable: "NodeAllocatable",
+		NodeUsage: "NodeUsage", NodeRawJSON: "NodeRawJSON", NodeImages: "NodeImages", NodeSystemInfo: "NodeSystemInfo",
+		NodeAddresses: "NodeAddresses", NodeProviderID: "NodeProviderID",
 	}
 	return cmp.Or(names[p], "an unknown NodePart")
 }
@@ -71,13 +105,31 @@ func (p PodPart) String() string {
 		PodIdentity: "PodIdentity", PodNamespace: "PodNamespace", PodOwner: "PodOwner", PodPriority: "PodPriority",
 		PodPriorityClass: "PodPriorityClass", PodRequests: "PodRequests", PodNonzeroRequests: "PodNonzeroRequests",
 		PodTolerations: "PodTolerations", PodNodeSelector: "PodNodeSelector", PodNodeAffinity: "PodNodeAffinity",
-		PodVolumes: "PodVolumes", PodSchedulerName: "PodSchedulerName",
+		PodVolumes: "PodVolumes", PodSchedulerName: "PodSchedulerName", PodRawJSON: "PodRawJSON",
+		PodContainers: "PodContainers", PodPodAffinity: "PodPodAffinity", PodTopologySpread: "PodTopologySpread",
+		PodResourceClaims: "PodResourceClaims", PodPodGroup: "PodPodGroup", PodRuntimeClass: "PodRuntimeClass",
+		PodPreemptionPolicy: "PodPreemptionPolicy", PodServiceAccount: "PodServiceAccount",
 	}
 	return cmp.Or(names[p], "an unknown PodPart")
 }
 
 // parts are parts by their numbers in the contract, which are below 32.
 type parts uint32
+
+// The parts that [Everything] includes; the others are declared beside it.
+var (
+	podFacts  = partsOf(v1beta1.PodPart_name).without(int32(PodIdentity)).without(int32(PodRawJSON))
+	nodeFacts = partsOf(v1beta1.NodePart_name).without(int32(NodeUsage)).without(int32(NodeImages)).without(int32(NodeRawJSON))
+)
+
+// partsOf are the parts of an enum of the contract.
+func partsOf(names map[int32]string) parts {
+	var all parts
+	for number := range names {
+		all.insert(number)
+	}
+	return all
+}
 
 // insert leaves out 0, which the contract rejects, and numbers that it does not have.
 func (p *parts) insert(number int32) {

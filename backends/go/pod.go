@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
@@ -27,16 +28,30 @@ type (
 	NodeAffinity = v1beta1.NodeAffinity
 	// Volume is a volume of a pod.
 	Volume = v1beta1.Volume
-	// NodeUsage are the sums of the requests of the pods on a node.
-	NodeUsage = v1beta1.NodeUsage
+	// Container is a container of a pod, with the ports that it takes of its node.
+	Container = v1beta1.Container
+	// PodAffinity are the pods near which, or away from which, a pod is placed.
+	PodAffinity = v1beta1.PodAffinity
+	// TopologySpreadConstraint says how evenly pods are spread.
+	TopologySpreadConstraint = v1beta1.TopologySpreadConstraint
+	// ResourceClaim is a claim of a pod for devices.
+	ResourceClaim = v1beta1.ResourceClaim
+	// NodeImage is an image on a node.
+	NodeImage = v1beta1.NodeImage
+	// SystemInfo is what a node runs on.
+	SystemInfo = v1beta1.SystemInfo
+	// NodeAddress is an address of a node.
+	NodeAddress = v1beta1.NodeAddress
+	// Usage are the sums of the requests of the pods on a node.
+	Usage = v1beta1.NodeUsage
 	// Hold is room that is kept on a node for pods.
 	Hold = v1beta1.Hold
 	// HoldUser is a pod that uses a hold, or is about to, and the most of its requests that are taken from it.
 	HoldUser = v1beta1.HoldUser
 )
 
-// Pod is the pod to be placed, or one that would be evicted. In a verb with Reads, methods that read anything else than
-// what is declared panic with [Undeclared].
+// Pod is the pod to be placed, or one that would be evicted. Methods that read anything that the verb does not declare panic
+// with [Undeclared].
 type Pod struct{ view *podView }
 
 type podView struct {
@@ -50,6 +65,8 @@ type podOrigin struct {
 	ctx    context.Context
 	call   *v1beta1.Call
 	access *fields
+	// pure says that the answer may not depend on the call.
+	pure bool
 }
 
 func (o podOrigin) view(pod *v1beta1.Pod) Pod {
@@ -69,27 +86,46 @@ func (p Pod) Snapshot() string { return p.view.call.GetSnapshot() }
 // none.
 func (p Pod) Cluster() string { return p.view.call.GetCluster() }
 
+// CallID is the id of the call, as in [Outcome]: it is kept with what the call changes outside. The id is another one in each
+// call, so a pure verb or hook cannot read it: the method panics with [Undeclared] there.
+func (p Pod) CallID() string {
+	if p.view.pure {
+		panic(Undeclared("CallID is another one in each call, which a pure verb cannot read; declare the verb without Pure"))
+	}
+	return p.view.call.GetId()
+}
+
 // Get is the value of a declared label or annotation, and whether the pod has it.
 func (p Pod) Get(key PodKey) (string, bool) {
-	return p.value(key.key.kind, key.key.text, p.view.access.key(key.key))
+	return valueIn(valuesOf(p.view.facts, key.key.kind), key.key.text, p.view.access.key(key.key))
 }
 
 // Entries are the labels or annotations with a declared prefix, in no order.
 func (p Pod) Entries(prefix PodPrefix) iter.Seq2[string, string] {
 	p.view.access.entries(prefix.prefix.kind, prefix.prefix.text)
-	return withPrefix(p.entries(prefix.prefix.kind), prefix.prefix.text)
+	return withPrefix(valuesOf(p.view.facts, prefix.prefix.kind), prefix.prefix.text)
 }
 
-// Name is metadata.name; empty if the pod has none yet, and for pure verbs, which do not get it.
+// Name is metadata.name; empty if the pod has none yet.
 func (p Pod) Name() string {
 	p.view.access.podPart(PodIdentity)
 	return p.view.pod.GetIdentity().GetName()
 }
 
-// UID is metadata.uid; empty under the same conditions as Name.
+// UID is metadata.uid; empty if the pod has none yet.
 func (p Pod) UID() string {
 	p.view.access.podPart(PodIdentity)
 	return p.view.pod.GetIdentity().GetUid()
+}
+
+// Created is metadata.creationTimestamp, and whether the pod has one.
+func (p Pod) Created() (time.Time, bool) {
+	p.view.access.podPart(PodIdentity)
+	identity := p.view.pod.GetIdentity()
+	if identity == nil || identity.CreatedSeconds == nil {
+		return time.Time{}, false
+	}
+	return time.Unix(identity.GetCreatedSeconds(), 0).UTC(), true
 }
 
 // Namespace is metadata.namespace.
@@ -100,19 +136,18 @@ func (p Pod) Namespace() string {
 
 // Label is the value of a label, and whether the pod has it.
 func (p Pod) Label(key string) (string, bool) {
-	return p.value(labels, key, p.view.access.text(labels, key))
+	return valueIn(p.view.facts.GetLabels(), key, p.view.access.text(labels, key))
 }
 
-// Labels are all labels, in no order. A declaration has the prefix "" for them.
+// Labels are all labels, in no order. They are declared by the prefix "", or by [Everything].
 func (p Pod) Labels() iter.Seq2[string, string] {
 	p.view.access.entries(labels, "")
-	return withPrefix(p.entries(labels), "")
+	return withPrefix(p.view.facts.GetLabels(), "")
 }
 
-// Annotation is the value of an annotation, and whether the pod has it. Without Reads, only if [Policy.Annotations] asks
-// for its prefix.
+// Annotation is the value of an annotation, and whether the pod has it.
 func (p Pod) Annotation(key string) (string, bool) {
-	return p.value(annotations, key, p.view.access.text(annotations, key))
+	return valueIn(p.view.facts.GetAnnotations(), key, p.view.access.text(annotations, key))
 }
 
 // Owner is the owner that is the controller, such as a ReplicaSet; nil for a pod without one.
@@ -194,8 +229,8 @@ func (p Pod) Volumes() []*Volume {
 	return p.view.facts.GetVolumes()
 }
 
-// Claims are the names of the claims that the pod's volumes use, also those derived from the pod's name, which pure verbs
-// do not get. A declaration has [PodVolumes] and [PodIdentity] for them; a pure verb with a declaration reads Volumes.
+// Claims are the names of the claims that the pod's volumes use, also those derived from the pod's name. It reads
+// [PodVolumes] and [PodIdentity]: a pure verb reads Volumes instead.
 func (p Pod) Claims() []string {
 	p.view.access.podPart(PodVolumes)
 	p.view.access.podPart(PodIdentity)
@@ -214,6 +249,54 @@ func (p Pod) SchedulerName() string {
 	return p.view.facts.GetSchedulerName()
 }
 
+// Containers is spec.initContainers and spec.containers, in this order.
+func (p Pod) Containers() []*Container {
+	p.view.access.podPart(PodContainers)
+	return p.view.facts.GetContainers()
+}
+
+// PodAffinity is spec.affinity.podAffinity and podAntiAffinity, as written in the pod; nil if the pod has neither.
+func (p Pod) PodAffinity() *PodAffinity {
+	p.view.access.podPart(PodPodAffinity)
+	return p.view.facts.GetPodAffinity()
+}
+
+// TopologySpread is spec.topologySpreadConstraints, in order.
+func (p Pod) TopologySpread() []*TopologySpreadConstraint {
+	p.view.access.podPart(PodTopologySpread)
+	return p.view.facts.GetTopologySpread()
+}
+
+// ResourceClaims is spec.resourceClaims, in order.
+func (p Pod) ResourceClaims() []*ResourceClaim {
+	p.view.access.podPart(PodResourceClaims)
+	return p.view.facts.GetResourceClaims()
+}
+
+// PodGroup is spec.schedulingGroup.podGroupName; empty if the pod is in no group.
+func (p Pod) PodGroup() string {
+	p.view.access.podPart(PodPodGroup)
+	return p.view.facts.GetPodGroupName()
+}
+
+// RuntimeClass is spec.runtimeClassName; empty if not set.
+func (p Pod) RuntimeClass() string {
+	p.view.access.podPart(PodRuntimeClass)
+	return p.view.facts.GetRuntimeClassName()
+}
+
+// PreemptionPolicy is spec.preemptionPolicy, such as "Never"; empty if not set, which means "PreemptLowerPriority".
+func (p Pod) PreemptionPolicy() string {
+	p.view.access.podPart(PodPreemptionPolicy)
+	return p.view.facts.GetPreemptionPolicy()
+}
+
+// ServiceAccount is spec.serviceAccountName; empty if not set.
+func (p Pod) ServiceAccount() string {
+	p.view.access.podPart(PodServiceAccount)
+	return p.view.facts.GetServiceAccountName()
+}
+
 // PodsLike are the pods in the cluster that are like this one: with the same owner, namespace, value of the label or
 // priority class, added up by topology, as the key declares. False if the pod lacks that: a pod without a controller has
 // no siblings. Only of the pod to be placed.
@@ -230,41 +313,36 @@ func (p Pod) PodsLike(key TopologyKey) (Domains, bool) {
 	return newDomains(sent, attribute, p.view.pod.GetTopologyCounts()[position]), true
 }
 
-// RawJSON is the object's JSON, unchanged; empty unless [Policy.RawPod] asks for it. It must not be changed.
-func (p Pod) RawJSON() []byte { return p.view.pod.GetRawJson() }
-
-func (p Pod) entries(kind mapKind) map[string]string {
-	if kind == annotations {
-		return p.view.facts.GetAnnotations()
-	}
-	return p.view.facts.GetLabels()
+// RawJSON is the object's JSON, unchanged. It must not be changed.
+func (p Pod) RawJSON() []byte {
+	p.view.access.podPart(PodRawJSON)
+	return p.view.pod.GetRawJson()
 }
 
-func (p Pod) value(kind mapKind, key string, place int) (string, bool) {
+func valuesOf(facts mapped, kind mapKind) *v1beta1.MapValues {
+	if kind == annotations {
+		return facts.GetAnnotations()
+	}
+	return facts.GetLabels()
+}
+
+// valueIn is the value of a key at its place, and whether the object has it. A value that is not empty counts, even if its
+// position is listed among the absent ones.
+func valueIn(values *v1beta1.MapValues, key string, place int) (string, bool) {
 	if place == inMap {
-		value, has := p.entries(kind)[key]
+		value, has := values.GetEntries()[key]
 		return value, has
 	}
-	if kind == annotations {
-		return valueAt(p.view.facts.GetAnnotationValues(), p.view.facts.GetAbsentAnnotations(), place)
-	}
-	return valueAt(p.view.facts.GetLabelValues(), p.view.facts.GetAbsentLabels(), place)
-}
-
-// valueAt is the value at a position, unless it stands for a key that the object lacks. A value that is not empty counts,
-// even if its position is listed.
-func valueAt(values []string, absent []uint32, position int) (string, bool) {
-	value := values[position]
-	if value != "" {
+	if value := values.GetValues()[place]; value != "" {
 		return value, true
 	}
-	_, lacks := slices.BinarySearch(absent, uint32(position))
+	_, lacks := slices.BinarySearch(values.GetAbsent(), uint32(place))
 	return "", !lacks
 }
 
-func withPrefix(entries map[string]string, prefix string) iter.Seq2[string, string] {
+func withPrefix(values *v1beta1.MapValues, prefix string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for key, value := range entries {
+		for key, value := range values.GetEntries() {
 			if strings.HasPrefix(key, prefix) && !yield(key, value) {
 				return
 			}

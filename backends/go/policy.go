@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"cmp"
 	"context"
-
-	"extender-gateway.io/policy/api/v1beta1"
+	"math"
 )
 
 // Policy is what a backend answers with: its name, and one function for each verb that it serves. A verb that is nil, or a
@@ -43,13 +41,33 @@ type Policy struct {
 	// BeforeScore is the hook that changes the pod and nodes before they are scored.
 	BeforeScore *BeforeScore
 
-	// Annotations asks for the annotations of pods and nodes whose key begins with one of these; "" is all of them. Only
-	// for verbs without Reads, which declare annotations there. None: no annotations are sent.
-	Annotations []string
-	// RawPod requests the pod's JSON, too, for fields that its facts omit. Not for pure verbs.
-	RawPod bool
-	// WithoutNodeTable lets nodes come with each call in full. Otherwise a policy that wants facts holds the nodes, and
-	// receives only changes: about 0.6 kB of memory for a node with few declared parts, 4 kB for one with all facts.
+	// Observe, if set, observes how attempts to place pods ended, of the pods about which Filter or Bind was called for a decision. So
+	// a policy undoes what it has changed outside, such as a reservation:
+	//
+	//	Observe: func(_ context.Context, outcome policy.Outcome) error {
+	//		switch outcome.Kind {
+	//		case policy.OutcomeBound:
+	//			reservations.Confirm(outcome.UID)
+	//		case policy.OutcomeDeleted:
+	//			reservations.Release(outcome.UID)
+	//		default:
+	//			// Only if it is kept with this id: a later call may have reserved since.
+	//			reservations.ReleaseOf(outcome.UID, outcome.Call)
+	//		}
+	//		return nil
+	//	},
+	//
+	// Each call of Filter or Bind keeps its [Pod.CallID] or [BindRequest.CallID] with the reservation. OutcomeNotBound and
+	// OutcomeSuperseded undo it only if Outcome.Call is this id; OutcomeBound and OutcomeDeleted hold whichever call it was.
+	//
+	// An outcome comes at least once, also again after a later attempt has begun: Observe must be idempotent. One of a pod that the
+	// policy does not know is no error. The outcomes of a request come in order. After an error, whose text is in the policy's log
+	// alone, and while the policy is not Ready, the gateway sends the whole request again, later. Observe is quick: what takes
+	// long is done elsewhere. ctx ends when the gateway gives up.
+	Observe func(ctx context.Context, outcome Outcome) error
+
+	// WithoutNodeTable lets nodes come with each call in full. Otherwise a policy that reads more than their names holds the
+	// nodes, and receives only changes: about 0.6 kB of memory for a node with few declared parts, 4 kB for one with all facts.
 	WithoutNodeTable bool
 
 	// Introspection is what the policy shows people of its internal state. None: nothing.
@@ -77,27 +95,26 @@ type Filter struct {
 	// Scope replaces the scope that follows from the function.
 	Scope Scope
 	// Pure promises that the answer for a node is a function of the args, the pod's facts and counts, and that node: it
-	// may be cached, and the pod's name and UID are not sent. By far the fastest. Not with WholeSet, SideEffects or raw
-	// JSON; not for a policy that uses the time, or anything outside that its Revision does not name.
+	// may be cached. By far the fastest. Not with WholeSet, SideEffects, the pod's identity or JSON; not for a policy that uses
+	// the time, or anything outside that its Revision does not name.
 	Pure bool
 	// SideEffects says that a call changes something outside, such as a reservation: the policy is called in turn, only
 	// with the nodes that really remain, and only when kube-scheduler is deciding. Calls for any other purpose are rejected
 	// before they reach the policy.
 	SideEffects bool
-	// View is what is sent about each node. Default: [ViewFacts].
-	View View
-	// Usage requests [Node.Usage], too. Needs [ViewFacts], and a gateway that watches pods.
-	Usage bool
-	// Reads is what the function reads of pods and nodes: this is sent, and nothing else can be read. Nil: everything is
-	// sent but annotations, for which [Policy.Annotations] asks.
+	// Reads is what the function reads of pods and nodes: this is sent, and nothing else can be read. Nil: nothing.
 	Reads *Reads
 }
 
+// NoOpinion is the score of a node about which the policy has no opinion: no normalization counts it, and nothing is added
+// to the total of the node. It is the least integer of 32 bits.
+const NoOpinion = math.MinInt32
+
 // Score declares the score verb: how good is a node for the pod? Larger is better, unless the scale is reversed. The
 // fields besides Scale mean the same as those of [Filter]. Scores come in one round with the verdicts, for rejected nodes
-// as well, if both verbs are per node and declare the same Pure, View, Usage and Reads.
+// as well, if both verbs are per node and declare the same Pure and Reads.
 type Score struct {
-	// Node scores one node. A score outside of 32 bits fails the call.
+	// Node scores one node, or returns [NoOpinion]. A score outside of 32 bits fails the call.
 	Node func(pod Pod, node Node) int64
 	// Nodes scores all nodes of a call: one score for each, in their order.
 	Nodes func(ctx context.Context, pod Pod, nodes Nodes) []int64
@@ -108,14 +125,12 @@ type Score struct {
 	Scope       Scope
 	Pure        bool
 	SideEffects bool
-	View        View
-	Usage       bool
 	Reads       *Reads
 }
 
 // Preempt declares the preempt verb: which pods may be evicted to make room for the pod? It is called in turn, whatever it
-// declares. Nodes come with facts only if the gateway watches them; [ViewName] is enough for a policy that looks at pods.
-// What Reads declares of the pod holds for victims, too.
+// declares. What Reads declares of the pod holds for victims, too. A policy that looks at pods alone reads at most the names
+// of nodes, and then needs no gateway that watches nodes.
 type Preempt struct {
 	// Node answers about one candidate.
 	Node func(pod Pod, candidate Candidate) Eviction
@@ -124,8 +139,6 @@ type Preempt struct {
 
 	Scope       Scope
 	SideEffects bool
-	View        View
-	Usage       bool
 	Reads       *Reads
 }
 
@@ -137,7 +150,7 @@ type Bind struct {
 	// is one of [Unavailable] or [CannotAnswer].
 	Pod func(ctx context.Context, request BindRequest) (BindResult, error)
 	// Reads is what the function reads of the pod, besides namespace, name and UID, which come in any case. Nothing is
-	// read of nodes. Nil: all of the pod's facts are sent.
+	// read of nodes. Nil: nothing.
 	Reads *Reads
 }
 
@@ -153,42 +166,6 @@ const (
 	// nodes that those before it left.
 	WholeSet
 )
-
-// View is what is sent about each node.
-type View int
-
-const (
-	// ViewFacts is the name, labels, taints, conditions, capacity, allocatable, and the annotations asked for.
-	ViewFacts View = iota
-	// ViewName is the name alone: works where the gateway knows no nodes.
-	ViewName
-	// ViewFactsAndRaw is the facts and the object's JSON: several kilobytes for each node.
-	ViewFactsAndRaw
-)
-
-// String is the name of the constant.
-func (v View) String() string {
-	names := map[View]string{ViewFacts: "ViewFacts", ViewName: "ViewName", ViewFactsAndRaw: "ViewFactsAndRaw"}
-	return cmp.Or(names[v], "an unknown View")
-}
-
-// number is the view's number in the contract.
-func (v View) number() v1beta1.NodeView {
-	switch v {
-	case ViewName:
-		return v1beta1.NodeView_NODE_VIEW_NAME
-	case ViewFactsAndRaw:
-		return v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW
-	default:
-		return v1beta1.NodeView_NODE_VIEW_FACTS
-	}
-}
-
-func (v View) hasFacts() bool { return v != ViewName }
-
-// covers says whether rows of this view hold everything that the other one needs. Each view of the contract adds to the
-// one before.
-func (v View) covers(wanted View) bool { return v.number() >= wanted.number() }
 
 // Normalization is how raw scores become 0 to 10, over the nodes of one prioritize call. The operator may override it.
 type Normalization int

@@ -118,7 +118,7 @@ func (s *Service) take(nodes *v1beta1.Nodes, q *question) error {
 		return missing("nodes")
 	}
 	rows, err := s.hold(nodes, q)
-	q.count, q.nodes = nodes.GetCount(), Nodes{rows: rows, access: q.terms.node(), usage: q.terms.usage}
+	q.count, q.nodes = nodes.GetCount(), Nodes{rows: rows, access: q.terms.node}
 	return err
 }
 
@@ -137,7 +137,7 @@ func (q *question) place(asked asked) error {
 	if err := q.checkPod(asked.GetPod()); err != nil {
 		return err
 	}
-	q.origin = podOrigin{ctx: q.ctx, call: asked.GetCall(), access: q.terms.pod()}
+	q.origin = podOrigin{ctx: q.ctx, call: asked.GetCall(), access: q.terms.pod, pure: q.terms.pure}
 	q.pod = q.origin.view(asked.GetPod())
 	return nil
 }
@@ -146,13 +146,13 @@ func (q *question) checkPod(pod *v1beta1.Pod) error {
 	if pod == nil {
 		return missing("pod")
 	}
-	if wrong := checkTopologies(pod.GetTopologyCounts(), q.terms.pod()); wrong != "" {
+	if wrong := checkTopologies(pod.GetTopologyCounts(), q.terms.pod); wrong != "" {
 		return malformed("pod.topology_counts%s", wrong)
 	}
 	if pod.GetFacts() == nil {
 		return missing("pod.facts")
 	}
-	if wrong := checkPod(pod.GetFacts(), q.terms.pod()); wrong != "" {
+	if wrong := checkPod(pod.GetFacts(), q.terms.pod); wrong != "" {
 		return malformed("pod.facts.%s", wrong)
 	}
 	return nil
@@ -179,30 +179,23 @@ func (s *Service) hold(nodes *v1beta1.Nodes, q *question) ([]*v1beta1.NodeRow, e
 		if err := q.checkRows("table", named.GetRows()); err != nil {
 			return nil, err
 		}
-		return s.named(named, q)
+		return s.named(named, q), nil
 	default:
 		q.miss = v1beta1.Miss_MISS_FORM_UNKNOWN
 		return nil, nil
 	}
 }
 
-// named are the rows of a table, which may hold more than the verb needs, but not less.
-func (s *Service) named(form *v1beta1.NodeRef, q *question) ([]*v1beta1.NodeRow, error) {
+// named are the rows of a table.
+func (s *Service) named(form *v1beta1.NodeRef, q *question) (rows []*v1beta1.NodeRow) {
 	found := s.tables.find(form.GetTable())
 	// The values of a table with another declaration could stand for other keys.
-	if found == nil || found.reads != q.terms.table() {
+	if found == nil || found.reads != q.terms.table {
 		q.miss = v1beta1.Miss_MISS_TABLE_UNKNOWN
-		return nil, nil
+		return nil
 	}
-	if !found.view.covers(q.terms.view) {
-		return nil, malformed("nodes.table is a table of %v, and this policy declares %v", found.view, q.terms.view)
-	}
-	if q.terms.usage && !found.usage {
-		return nil, malformed("nodes.table is a table without usage, and this policy declares usage")
-	}
-	rows, miss := found.read(form)
-	q.miss = miss
-	return rows, nil
+	rows, q.miss = found.read(form)
+	return rows
 }
 
 func checkCount(count uint32, rows int) error {
@@ -226,14 +219,10 @@ func checkZeros(form *v1beta1.NodeRef) error {
 }
 
 func (q *question) checkRows(form string, rows []*v1beta1.NodeRow) error {
-	parts, counts := q.terms.row(), valueCounts{}
-	if node := q.terms.node(); node != nil {
-		counts = node.counts()
-	}
+	counts := q.terms.node.counts()
 	for position, row := range rows {
-		wrong := checkPresence(row, parts, "the node view that this policy declares has it")
-		// Without a declaration, values and counts that come all the same are not read.
-		if wrong == "" && q.terms.layout != nil {
+		wrong := checkPresence(row, q.terms.row, "what this policy declares to read")
+		if wrong == "" {
 			wrong = checkRow(row, counts)
 		}
 		if wrong != "" {

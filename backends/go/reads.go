@@ -10,8 +10,9 @@ import (
 )
 
 // Reads is what a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the
-// more calls a cached answer serves and the fewer rows of the node table change. Usage and JSON are sent if the verb asks
-// for them. The zero Reads reads nothing: with it a verb knows how many nodes there are.
+// more calls a cached answer serves and the fewer rows of the node table change. The zero Reads reads nothing: with it a verb
+// knows how many nodes there are, and is also asked about nodes that the gateway does not know, as is one that reads their
+// names alone. [Everything] reads all facts.
 //
 // Each method returns a key with which the policy reads ([Node.Get], [Pod.Get], [Node.PodsLike], …), by position, which
 // is fastest; [Node.Label] and the like read the same values by text. The same declaration may serve several verbs.
@@ -25,6 +26,8 @@ type Reads struct {
 
 // declared is what is read of one kind of object.
 type declared struct {
+	// everything is all facts but images, and all labels. What is declared of these besides is not sent apart.
+	everything  bool
 	parts       parts
 	labels      declaredMap
 	annotations declaredMap
@@ -142,6 +145,33 @@ func (t topology) compare(other topology) int {
 	return cmp.Or(t.by.compare(other.by), strings.Compare(t.key, other.key))
 }
 
+// Everything declares all facts and all labels of pods and nodes, with the names of nodes, also those that later versions of
+// the gateway know; where there are no nodes, as in [Bind] and [BeforeFilter], all of the pod. Not included, and declared
+// besides, are [PodIdentity], [NodeUsage], [NodeImages], annotations, JSON, and counts of pods. What is included may be
+// declared, too, for its key.
+//
+// It is for a policy that cannot know what it reads, such as one with rules of its operator: nearly every change of a node is
+// one of its row, and few pods share a cached answer.
+func Everything() *Reads { return new(Reads).AndEverything() }
+
+// AndEverything is a copy of this declaration, or of none if it is nil, with all that [Everything] declares.
+func (r *Reads) AndEverything() *Reads {
+	all := &Reads{}
+	if r != nil {
+		all.pod, all.node = r.pod.clone(), r.node.clone()
+	}
+	all.pod.everything, all.node.everything = true, true
+	return all
+}
+
+func (d declared) clone() declared {
+	for _, m := range []*declaredMap{&d.labels, &d.annotations} {
+		m.keys, m.prefixes = maps.Clone(m.keys), maps.Clone(m.prefixes)
+	}
+	d.pods, d.topologies = maps.Clone(d.pods), maps.Clone(d.topologies)
+	return d
+}
+
 // NodeLabel declares a label of nodes. Declared twice, it is the same key.
 func (r *Reads) NodeLabel(key string) NodeKey { return NodeKey{r.node.labels.key(labels, key)} }
 
@@ -194,7 +224,7 @@ func (r *Reads) Pod(parts ...PodPart) {
 }
 
 // PodsBy declares the pods on each node, counted by this, and the attribute of the pod with which [Node.PodsLike] finds
-// the pods that are like it. At most 8 different attributes. The verb needs [ViewFacts] and a gateway that watches pods.
+// the pods that are like it. At most 8 different attributes. The verb needs a gateway that watches pods.
 // It may be pure: the answer for a node is then cached until a pod is added to the node or removed from it. The counts lag
 // behind what kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: two pods in a row can
 // both see room for one. A gateway that binds asks again before each Binding.
@@ -220,33 +250,6 @@ func (r *Reads) PodsByTopology(by PodsBy, topologyKey string) TopologyKey {
 func (r *Reads) PodsAndRequestsByTopology(by PodsBy, topologyKey string) TopologyKey {
 	return r.addUp(topology{by: by, key: topologyKey}, true)
 }
-
-// Everything is a declaration of everything that can be declared, with the same counts of pods. Package policytest tries
-// a policy with it: equal answers show that the policy's own declaration is complete. The identity of the pod is included
-// on request, because no pure verb may read it.
-func (r *Reads) Everything(identity bool) *Reads {
-	var all Reads
-	for part := range v1beta1.NodePart_name {
-		all.node.parts.insert(part)
-	}
-	for part := range v1beta1.PodPart_name {
-		if identity || part != int32(PodIdentity) {
-			all.pod.parts.insert(part)
-		}
-	}
-	all.NodeLabels("")
-	all.NodeAnnotations("")
-	all.PodLabels("")
-	all.PodAnnotations("")
-	if r != nil {
-		all.node.pods = maps.Clone(r.node.pods)
-		all.pod.topologies = maps.Clone(r.pod.topologies)
-	}
-	return &all
-}
-
-// CountsPods says whether pods are counted, on nodes or in the cluster.
-func (r *Reads) CountsPods() bool { return len(r.node.pods)+len(r.pod.topologies) > 0 }
 
 func (r *Reads) count(by PodsBy, requests bool) PodsKey {
 	r.attribute(by)
@@ -283,13 +286,6 @@ func (r *Reads) attribute(by PodsBy) {
 	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		r.Pod(PodPriorityClass)
 	}
-}
-
-// nodes says whether more than the name is read of nodes.
-func (r *Reads) nodes() bool {
-	n := &r.node
-	maps := len(n.labels.keys) + len(n.labels.prefixes) + len(n.annotations.keys) + len(n.annotations.prefixes)
-	return maps > 0 || n.parts.without(int32(NodeName)) != 0 || len(n.pods) > 0
 }
 
 func (m *declaredMap) key(kind mapKind, text string) key {

@@ -9,28 +9,25 @@ import (
 // rowParts are the parts that a row must have.
 type rowParts struct{ name, facts bool }
 
-// partsOf are those of a view with this declaration; nil is everything that the view has.
-func partsOf(view View, reads *v1beta1.NodeReads) rowParts {
-	if !view.hasFacts() || reads == nil {
-		return rowParts{name: true, facts: view.hasFacts()}
-	}
-	parts := rowParts{
-		facts: len(reads.GetParts())+len(reads.GetPodCounts()) > 0 || reads.GetLabels() != nil || reads.GetAnnotations() != nil,
-	}
+// rowPartsOf are those of rows with this declaration. Facts are left out if at most the name is read.
+func rowPartsOf(reads *v1beta1.NodeReads) rowParts {
+	all := reads.GetEverything()
+	parts := rowParts{name: all, facts: all || len(reads.GetPodCounts()) > 0 || reads.GetLabels() != nil || reads.GetAnnotations() != nil}
 	for _, part := range reads.GetParts() {
-		parts.name = parts.name || part == v1beta1.NodePart_NODE_PART_NAME
+		isName := part == v1beta1.NodePart_NODE_PART_NAME
+		parts.name, parts.facts = parts.name || isName, parts.facts || !isName
 	}
 	return parts
 }
 
 // checkPresence says which part of a row is missing, as the rest of a sentence that begins with the row's path; empty if
 // none. A node without facts would look like a node without labels.
-func checkPresence(row *v1beta1.NodeRow, parts rowParts, expected string) string {
+func checkPresence(row *v1beta1.NodeRow, parts rowParts, declaration string) string {
 	if parts.name && row.GetName() == "" {
-		return ".name is missing; " + expected
+		return ".name is missing; " + declaration + " has it"
 	}
 	if parts.facts && row.GetFacts() == nil {
-		return ".facts is missing; " + expected
+		return ".facts is missing; " + declaration + " has more than the name"
 	}
 	return ""
 }
@@ -65,35 +62,33 @@ func ascends(counts []*v1beta1.PodCount) bool {
 
 // checkPod does the same with a pod; one without facts has no values.
 func checkPod(facts *v1beta1.PodFacts, access *fields) string {
-	if facts == nil || access == nil {
+	if facts == nil {
 		return ""
 	}
 	return checkFacts(facts, access.counts())
 }
 
-// mapped are facts whose labels and annotations come as values, in the order of the declared keys.
+// mapped are facts with labels and annotations.
 type mapped interface {
-	GetLabelValues() []string
-	GetAbsentLabels() []uint32
-	GetAnnotationValues() []string
-	GetAbsentAnnotations() []uint32
+	GetLabels() *v1beta1.MapValues
+	GetAnnotations() *v1beta1.MapValues
 }
 
 func checkFacts(facts mapped, counts valueCounts) string {
-	if wrong := checkValues("label", len(facts.GetLabelValues()), facts.GetAbsentLabels(), counts.labels); wrong != "" {
+	if wrong := checkValues("labels", facts.GetLabels(), counts.labels); wrong != "" {
 		return wrong
 	}
-	return checkValues("annotation", len(facts.GetAnnotationValues()), facts.GetAbsentAnnotations(), counts.annotations)
+	return checkValues("annotations", facts.GetAnnotations(), counts.annotations)
 }
 
-func checkValues(kind string, given int, absent []uint32, keys int) string {
-	if given != keys {
-		return fmt.Sprintf("%s_values has %d values, and %d keys are declared", kind, given, keys)
+func checkValues(field string, given *v1beta1.MapValues, keys int) string {
+	if values := len(given.GetValues()); values != keys {
+		return fmt.Sprintf("%s.values has %d values, and %d keys are declared", field, values, keys)
 	}
 	least := 0
-	for _, position := range absent {
+	for _, position := range given.GetAbsent() {
 		if int(position) < least || int(position) >= keys {
-			return fmt.Sprintf("absent_%ss is not a list of ascending positions below %d", kind, keys)
+			return fmt.Sprintf("%s.absent is not a list of ascending positions below %d", field, keys)
 		}
 		least = int(position) + 1
 	}
@@ -103,9 +98,6 @@ func checkValues(kind string, given int, absent []uint32, keys int) string {
 // checkTopologies checks the counts of the pod to be placed: how many lists there are, and whether a domain can be looked
 // up in them.
 func checkTopologies(counts []*v1beta1.TopologyCounts, access *fields) string {
-	if access == nil {
-		return ""
-	}
 	if len(counts) != len(access.topologies) {
 		return fmt.Sprintf(" has %d entries, and %d are declared", len(counts), len(access.topologies))
 	}

@@ -20,13 +20,15 @@ import (
 )
 
 // Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
-// NodeTableServiceServer, IntrospectionServiceServer and HookServiceServer of package v1beta1. [Main] and [Serve] make one; a
-// program with a gRPC server of its own makes it with [NewService] and registers it with [Service.Register].
+// NodeTableServiceServer, IntrospectionServiceServer, HookServiceServer and OutcomeServiceServer of package v1beta1. [Main] and
+// [Serve] make one; a program with a gRPC server of its own makes it with [NewService] and registers it with
+// [Service.Register].
 type Service struct {
 	v1beta1.UnimplementedPolicyServiceServer
 	v1beta1.UnimplementedNodeTableServiceServer
 	v1beta1.UnimplementedIntrospectionServiceServer
 	v1beta1.UnimplementedHookServiceServer
+	v1beta1.UnimplementedOutcomeServiceServer
 
 	from   *Backend
 	tables *tables
@@ -63,20 +65,20 @@ func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 	}
 	server.RegisterService(&calls, s)
 	v1beta1.RegisterNodeTableServiceServer(server, s)
-	pages := v1beta1.IntrospectionService_ServiceDesc
-	pages.Methods = []grpc.MethodDesc{unary(v1beta1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect)}
-	server.RegisterService(&pages, s)
-	hooks := v1beta1.HookService_ServiceDesc
-	hooks.Methods = []grpc.MethodDesc{
-		unary(v1beta1.HookService_Change_FullMethodName, (*Service).Change),
+	register := func(service grpc.ServiceDesc, method grpc.MethodDesc) {
+		service.Methods = []grpc.MethodDesc{method}
+		server.RegisterService(&service, s)
 	}
-	server.RegisterService(&hooks, s)
+	register(v1beta1.IntrospectionService_ServiceDesc, unary(v1beta1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect))
+	register(v1beta1.HookService_ServiceDesc, unary(v1beta1.HookService_Change_FullMethodName, (*Service).Change))
+	register(v1beta1.OutcomeService_ServiceDesc, unary(v1beta1.OutcomeService_Report_FullMethodName, (*Service).Report))
 }
 
 // isDecided says whether a method is a part of a decision, and so of its trace.
 func isDecided(fullMethod string) bool {
 	return fullMethod != v1beta1.PolicyService_GetInfo_FullMethodName &&
-		fullMethod != v1beta1.IntrospectionService_Introspect_FullMethodName
+		fullMethod != v1beta1.IntrospectionService_Introspect_FullMethodName &&
+		fullMethod != v1beta1.OutcomeService_Report_FullMethodName
 }
 
 // unary is a method whose message is decoded here and not by gRPC.

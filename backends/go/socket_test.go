@@ -49,15 +49,16 @@ func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 		pod.Facts.Tolerations = append(pod.Facts.Tolerations, &v1beta1.Toleration{})
 		row.Facts.Taints = append(row.Facts.Taints, &v1beta1.Taint{})
 	}
-	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(Everything())
 	for method, request := range map[string]proto.Message{
 		v1beta1.PolicyService_Filter_FullMethodName: &v1beta1.FilterRequest{Nodes: inline(row)},
 		v1beta1.PolicyService_Score_FullMethodName:  &v1beta1.ScoreRequest{Nodes: table.named(0, []uint32{0}, row)},
 		v1beta1.PolicyService_Preempt_FullMethodName: &v1beta1.PreemptRequest{
 			Candidates: []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Pod: pod}}}},
 		},
-		v1beta1.PolicyService_Bind_FullMethodName: &v1beta1.BindRequest{Pod: pod},
-		v1beta1.HookService_Change_FullMethodName: &v1beta1.ChangeRequest{Nodes: inline(row)},
+		v1beta1.PolicyService_Bind_FullMethodName:    &v1beta1.BindRequest{Pod: pod},
+		v1beta1.HookService_Change_FullMethodName:    &v1beta1.ChangeRequest{Nodes: inline(row)},
+		v1beta1.OutcomeService_Report_FullMethodName: &v1beta1.ReportRequest{Outcomes: slices.Repeat([]*v1beta1.Outcome{{}}, 1<<17)},
 	} {
 		t.Run(method, func(t *testing.T) {
 			err := s.Invoke(within(t), method, request, &v1beta1.FilterResponse{})
@@ -66,7 +67,27 @@ func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 	}
 	err := table.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 1, Row: row}}})
 	expect(t, err, codes.ResourceExhausted, "would take too much memory")
+	for _, facts := range []*v1beta1.PodFacts{
+		{Containers: many[v1beta1.Container]()},
+		{Containers: []*v1beta1.Container{{HostPorts: many[v1beta1.HostPort]()}}},
+		{PodAffinity: &v1beta1.PodAffinity{AntiRequired: many[v1beta1.PodAffinityTerm]()}},
+		{PodAffinity: &v1beta1.PodAffinity{Preferred: many[v1beta1.WeightedPodAffinityTerm]()}},
+		{TopologySpread: many[v1beta1.TopologySpreadConstraint]()},
+		{TopologySpread: []*v1beta1.TopologySpreadConstraint{{
+			Selector: &v1beta1.LabelSelector{MatchExpressions: many[v1beta1.NodeSelectorRequirement]()},
+		}}},
+		{ResourceClaims: many[v1beta1.ResourceClaim]()},
+	} {
+		_, err := s.Bind(within(t), &v1beta1.BindRequest{Pod: &v1beta1.Pod{Facts: facts}})
+		expect(t, err, codes.ResourceExhausted, "would take too much memory")
+	}
+	images := &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{Images: many[v1beta1.NodeImage]()}}
+	_, err = s.Filter(within(t), &v1beta1.FilterRequest{Nodes: inline(images)})
+	expect(t, err, codes.ResourceExhausted, "would take too much memory")
 }
+
+// many are a million empty entries.
+func many[M any]() []*M { return slices.Repeat([]*M{new(M)}, 1<<20) }
 
 func TestSideEffectsAreForDecisionsOnly(t *testing.T) {
 	p := noArm()
@@ -142,28 +163,28 @@ func TestWrongAnswersOfAPolicyAreInternal(t *testing.T) {
 		Name: "wrong", Version: "1",
 		Filter: &Filter{Nodes: func(context.Context, Pod, Nodes) []Verdict { return make([]Verdict, 3) }},
 		Score:  &Score{Node: func(Pod, Node) int64 { return math.MaxInt32 + 1 }},
-		Preempt: &Preempt{View: ViewName, Node: func(_ Pod, candidate Candidate) Eviction {
+		Preempt: &Preempt{Node: func(_ Pod, candidate Candidate) Eviction {
 			return EvictOnly(0, candidate.VictimCount())
 		}},
 		Bind: &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return BindResult{}, nil }},
 	}
 	s := start(t, p)
-	nodes := inline(labeled("a", nil))
-	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	nodes, asked := inline(&v1beta1.NodeRow{}), callFor(nil, verbFilter)
+	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: nodes})
 	expect(t, err, codes.Internal, "Filter.Nodes returned 3 answers for 1 nodes; expected one per node")
-	_, err = s.Score(within(t), &v1beta1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	_, err = s.Score(within(t), &v1beta1.ScoreRequest{Call: asked, Pod: podMessage(), Nodes: nodes})
 	expect(t, err, codes.Internal, "score returned 2147483648 for position 0; expected -2147483648 to 2147483647")
 	candidates := []*v1beta1.Candidate{{Victims: []*v1beta1.Victim{{Uid: "v"}}}}
-	_, err = s.Preempt(within(t), &v1beta1.PreemptRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Candidates: candidates})
+	_, err = s.Preempt(within(t), &v1beta1.PreemptRequest{Call: asked, Pod: podMessage(), Nodes: nodes, Candidates: candidates})
 	expect(t, err, codes.Internal, "preempt returned victims [0 1] for position 0, which has 1")
-	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: call(), Namespace: "n", Name: "p", Uid: "u", Node: "a"})
+	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: asked, Namespace: "n", Name: "p", Uid: "u", Node: "a"})
 	expect(t, err, codes.Internal, "bind returned no result")
 }
 
 func TestScoresComeWithTheVerdictsIfBothVerbsAllow(t *testing.T) {
 	both := func(change func(*Policy)) Policy {
 		p := noArm()
-		p.Score = &Score{Pure: true, Node: func(_ Pod, node Node) int64 { return int64(len(node.Name())) }}
+		p.Score = &Score{Pure: true, Reads: Everything(), Node: func(_ Pod, node Node) int64 { return int64(len(node.Name())) }}
 		change(&p)
 		return p
 	}
@@ -205,7 +226,9 @@ func readyOnce() func() error {
 }
 
 func TestVictimsAreNamedByPosition(t *testing.T) {
-	p := Policy{Name: "p", Version: "1", Preempt: &Preempt{View: ViewName, Node: func(pod Pod, candidate Candidate) Eviction {
+	var reads Reads
+	reads.Pod(PodPriority)
+	p := Policy{Name: "p", Version: "1", Preempt: &Preempt{Reads: &reads, Node: func(pod Pod, candidate Candidate) Eviction {
 		return EvictWhere(candidate, func(victim Victim) bool {
 			evicted, known := victim.Pod()
 			return known && evicted.Priority() < pod.Priority()
@@ -213,12 +236,12 @@ func TestVictimsAreNamedByPosition(t *testing.T) {
 	}}}
 	s := start(t, p)
 	victim := func(uid string, priority int32) *v1beta1.Victim {
-		return &v1beta1.Victim{Uid: uid, Pod: &v1beta1.Pod{Facts: &v1beta1.PodFacts{Priority: priority}}}
+		return &v1beta1.Victim{Uid: uid, Pod: &v1beta1.Pod{Facts: &v1beta1.PodFacts{Priority: proto.Int32(priority)}}}
 	}
 	pod := podMessage()
-	pod.Facts.Priority = 5
+	pod.Facts.Priority = proto.Int32(5)
 	request := &v1beta1.PreemptRequest{
-		Call: call(), Pod: pod, Nodes: inline(&v1beta1.NodeRow{Name: "a"}, &v1beta1.NodeRow{Name: "b"}, &v1beta1.NodeRow{Name: "c"}),
+		Call: callFor(&reads, verbPreempt), Pod: pod, Nodes: inline(&v1beta1.NodeRow{}, &v1beta1.NodeRow{}, &v1beta1.NodeRow{}),
 		Candidates: []*v1beta1.Candidate{
 			{Victims: []*v1beta1.Victim{victim("1", 9), victim("2", 1), victim("3", 2)}},
 			{Victims: []*v1beta1.Victim{victim("4", 9), {Uid: "5"}}},
@@ -269,7 +292,7 @@ func TestABindIsThePolicysWord(t *testing.T) {
 	var log syncBuffer
 	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	request := func(name string) *v1beta1.BindRequest {
-		return &v1beta1.BindRequest{Call: call(), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
+		return &v1beta1.BindRequest{Call: callFor(nil, verbBind), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
 	}
 	response, err := s.Bind(within(t), request("bound"))
 	if err != nil || response.GetOutcome() != v1beta1.BindOutcome_BIND_OUTCOME_BOUND {
@@ -335,14 +358,14 @@ func TestAPolicyThatIsNotReadyIsUnavailable(t *testing.T) {
 
 func TestAPolicyThatCannotAnswerAboutAPodSaysSo(t *testing.T) {
 	p := noArm()
-	p.Filter = &Filter{Node: func(Pod, Node) Verdict { panic(CannotAnswer("no claim %d", 7)) }}
+	p.Filter.Node = func(Pod, Node) Verdict { panic(CannotAnswer("no claim %d", 7)) }
 	p.Bind = &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) {
 		return BindResult{}, fmt.Errorf("the extender: %w", CannotAnswer("node locked"))
 	}}
 	s := start(t, p)
 	_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 	expect(t, err, codes.Aborted, "no claim 7")
-	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: call(), Namespace: "shop", Name: "web", Uid: "u-1", Node: "a"})
+	_, err = s.Bind(within(t), &v1beta1.BindRequest{Call: callFor(nil, verbBind), Namespace: "shop", Name: "web", Uid: "u-1", Node: "a"})
 	expect(t, err, codes.Aborted, "the extender: node locked")
 }
 
@@ -417,7 +440,9 @@ func zoned() *Backend {
 		Zone string `json:"zone"`
 	}
 	return Configured(args{}, func(args args) (Policy, error) {
-		return Policy{Name: "zoned", Version: "1", Revision: "1", Filter: &Filter{Node: func(Pod, Node) Verdict { return Reject(args.Zone) }}}, nil
+		filter := &Filter{Reads: Everything(), Node: func(Pod, Node) Verdict { return Reject(args.Zone) }}
+		observe := func(context.Context, Outcome) error { return nil }
+		return Policy{Name: "zoned", Version: "1", Revision: "1", Filter: filter, Observe: observe}, nil
 	})
 }
 
@@ -489,7 +514,7 @@ func TestACallForOtherReadsIsRefused(t *testing.T) {
 }
 
 func TestARejectionSaysWhetherEvictionsCouldHelp(t *testing.T) {
-	s := start(t, filters(Filter{Node: func(_ Pod, node Node) Verdict {
+	s := start(t, filters(Filter{Reads: Everything(), Node: func(_ Pod, node Node) Verdict {
 		if node.Name() == "full" {
 			return Reject("no")
 		}
@@ -504,6 +529,119 @@ func TestARejectionSaysWhetherEvictionsCouldHelp(t *testing.T) {
 	}
 	if err != nil || !slices.EqualFunc(response.GetRejections(), want, func(a, b *v1beta1.Rejection) bool { return proto.Equal(a, b) }) {
 		t.Errorf("%v, %v; want %v", response, err, want)
+	}
+}
+
+func TestARejectionSaysWhenToTryAgain(t *testing.T) {
+	after := map[string]time.Duration{
+		"now": 0, "past": -time.Hour, "soon": 1, "minute": time.Minute, "longer": time.Minute + 1, "too long": math.MaxInt64,
+	}
+	s := start(t, filters(Filter{Reads: Everything(), Node: func(_ Pod, node Node) Verdict {
+		if after, is := after[node.Name()]; is {
+			return Reject("no").RetryAfter(after)
+		}
+		return Reject("no")
+	}}))
+	response, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(
+		labeled("now", nil), labeled("never", nil), labeled("past", nil), labeled("soon", nil), labeled("minute", nil),
+		labeled("longer", nil), labeled("too long", nil),
+	)})
+	var got []string
+	for _, rejection := range response.GetRejections() {
+		seconds := "none"
+		if rejection.RetryAfterSeconds != nil {
+			seconds = fmt.Sprint(rejection.GetRetryAfterSeconds())
+		}
+		got = append(got, fmt.Sprint(rejection.GetPositions(), " ", seconds))
+	}
+	if want := []string{"[0 2] 0", "[1] none", "[3] 1", "[4] 60", "[5] 61", "[6] 4294967295"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if Accept().RetryAfter(time.Minute).Rejected() {
+		t.Error("an accepted node is rejected")
+	}
+}
+
+func TestANodeWithoutAnOpinionHasNoScore(t *testing.T) {
+	names := &Reads{}
+	names.Node(NodeName)
+	score := func(_ Pod, node Node) int64 {
+		if node.Name() == "unknown" {
+			return NoOpinion
+		}
+		return math.MinInt32 + 1
+	}
+	s := start(t, Policy{
+		Name: "p", Version: "1", Revision: "1", Score: &Score{Reads: names, Node: score}, Filter: &Filter{Reads: names, Node: node},
+	})
+	nodes := inline(&v1beta1.NodeRow{Name: "unknown"}, &v1beta1.NodeRow{Name: "a"}, &v1beta1.NodeRow{Name: "unknown"})
+	asked := callFor(names, verbScore)
+	scores, err := s.Score(within(t), &v1beta1.ScoreRequest{Call: asked, Pod: podMessage(), Nodes: nodes})
+	early, errEarly := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: nodes, WantScores: true})
+	want := &v1beta1.Scores{Values: []int32{0, math.MinInt32 + 1, 0}, Absent: []uint32{0, 2}}
+	if err != nil || errEarly != nil || !proto.Equal(scores.GetScores(), want) || !proto.Equal(early.GetScores(), want) {
+		t.Errorf("%v, %v; with the verdicts %v, %v; want %v", scores, err, early, errEarly, want)
+	}
+}
+
+// Nodes of which nothing is read are counted: their rows are empty, of two bytes each.
+func TestAVerbThatReadsNothingKnowsHowManyNodesThereAre(t *testing.T) {
+	s := start(t, filters(Filter{Nodes: nodes}))
+	about := func(nodes *v1beta1.Nodes) (*v1beta1.Result, error) {
+		response, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: callFor(nil, verbFilter), Pod: podMessage(), Nodes: nodes})
+		return response.GetResult(), err
+	}
+	empty := func(count int) []*v1beta1.NodeRow { return slices.Repeat([]*v1beta1.NodeRow{{}}, count) }
+	for _, count := range []int{1, 2, 15_000} {
+		if result, err := about(inline(empty(count)...)); err != nil || int(result.GetEvaluated()) != count {
+			t.Errorf("%v, %v", result, err)
+		}
+	}
+	_, err := about(inline(empty(1 << 17)...))
+	expect(t, err, codes.ResourceExhausted, "would take too much memory")
+	// No gateway has tables for such verbs.
+	named := &v1beta1.NodeRef{Table: "t", Ids: []uint32{0}, Rows: empty(1)}
+	result, err := about(&v1beta1.Nodes{Count: 1, Form: &v1beta1.Nodes_Table{Table: named}})
+	if err != nil || result.GetMiss() != v1beta1.Miss_MISS_TABLE_UNKNOWN {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// What a row lacks could not be told from what the node lacks.
+func TestARowHasWhatIsDeclared(t *testing.T) {
+	var name, zone, owners Reads
+	name.Node(NodeName)
+	zone.NodeLabel("zone")
+	zone.NodeLabel("rack")
+	zone.NodeAnnotation("a")
+	owners.PodsBy(ByOwner())
+	values := func(labels, annotations *v1beta1.MapValues) *v1beta1.NodeRow {
+		return &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{Labels: labels, Annotations: annotations}}
+	}
+	two, one := &v1beta1.MapValues{Values: []string{"", "z"}}, &v1beta1.MapValues{Values: []string{""}, Absent: []uint32{0}}
+	for _, c := range []struct {
+		reads *Reads
+		row   *v1beta1.NodeRow
+		text  string
+	}{
+		{&name, &v1beta1.NodeRow{}, "nodes.rows.rows[0].name is missing; what this policy declares to read has it"},
+		{&name, &v1beta1.NodeRow{Name: "a"}, ""},
+		{&zone, &v1beta1.NodeRow{}, "nodes.rows.rows[0].facts is missing; what this policy declares to read has more than the name"},
+		{&zone, values(nil, one), "facts.labels.values has 0 values, and 2 keys are declared"},
+		{&zone, values(one, one), "facts.labels.values has 1 values, and 2 keys are declared"},
+		{&zone, values(two, nil), "facts.annotations.values has 0 values, and 1 keys are declared"},
+		{&zone, values(two, &v1beta1.MapValues{Values: []string{""}, Absent: []uint32{1}}), "facts.annotations.absent is not a list of ascending positions below 1"},
+		{&zone, values(&v1beta1.MapValues{Values: []string{"", ""}, Absent: []uint32{1, 0}}, one), "facts.labels.absent is not a list"},
+		{&zone, values(two, one), ""},
+		{&owners, &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{}}, ".pod_counts has 0 entries, and 1 are declared"},
+	} {
+		s := start(t, filters(Filter{Node: node, Reads: c.reads}))
+		_, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: callFor(c.reads, verbFilter), Pod: podMessage(), Nodes: inline(c.row)})
+		if c.text == "" && err != nil {
+			t.Errorf("%v: %v", c.row, err)
+		} else if c.text != "" {
+			expect(t, err, codes.InvalidArgument, c.text)
+		}
 	}
 }
 
@@ -528,7 +666,7 @@ func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
 		}
 		calls = append(calls, s.reading(v1beta1.Verb_VERB_FILTER))
 	}
-	row := &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{LabelValues: []string{"x"}}}
+	row := &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{Labels: &v1beta1.MapValues{Values: []string{"x"}}}}
 	for number, asked := range calls {
 		response, err := s.Filter(within(t), &v1beta1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(row)})
 		if number == 0 {
@@ -561,7 +699,7 @@ func TestCallsInProgressFinishWhenTheServerStops(t *testing.T) {
 	if first, err := watching.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("%v, %v", first, err)
 	}
-	filling := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	filling := s.fill(Everything())
 	filling.upsert(1, labeled("a", nil))
 	answered := make(chan error, 1)
 	go func() {

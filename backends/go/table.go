@@ -16,7 +16,7 @@ import (
 	"extender-gateway.io/policy/internal/size"
 )
 
-// Limits of all tables of a server together: 64 tables are enough for 16 gateways with four views each, and 15,000 nodes
+// Limits of all tables of a server together: 64 tables are enough for 16 gateways with four declarations each, and 15,000 nodes
 // with their JSON are about 0.2 GB.
 const (
 	maxTables     = 64
@@ -27,7 +27,7 @@ const (
 
 // tables are the tables of nodes that gateways keep here, so that calls name nodes by numbers. A table belongs to its
 // stream and is dropped with it; calls in progress keep the rows that they hold. It is found only by its random name, so
-// several gateways, and several views of one gateway, never share one.
+// several gateways, and several declarations of one gateway, never share one.
 type tables struct {
 	maxTables int
 	maxBytes  int64
@@ -41,9 +41,7 @@ type tables struct {
 
 // table is one table, which changes while calls read it.
 type table struct {
-	// What the rows contain: set when the table is opened.
-	view   View
-	usage  bool
+	// What the rows contain: set when the table is opened. Reads is the encoded declaration.
 	reads  string
 	parts  rowParts
 	counts valueCounts
@@ -78,7 +76,7 @@ func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
 	if err := checkTableName(first.GetTable()); err != nil {
 		return nil, err
 	}
-	opened, err := newTable(first.GetView())
+	opened, err := newTable(first.GetReads())
 	if err != nil {
 		return nil, err
 	}
@@ -121,35 +119,23 @@ func (t *tables) close(name string) {
 	closed.bytes = 0
 }
 
-func newTable(view *v1beta1.TableView) (*table, error) {
-	t := &table{rows: map[uint32]row{}, usage: view.GetUsage()}
-	switch view.GetNodeView() {
-	case v1beta1.NodeView_NODE_VIEW_NAME:
-		t.view = ViewName
-	case v1beta1.NodeView_NODE_VIEW_FACTS:
-		t.view = ViewFacts
-	case v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW:
-		t.view = ViewFactsAndRaw
-	default:
-		return nil, malformed("view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or " +
-			"NODE_VIEW_FACTS_AND_RAW")
+func newTable(reads *v1beta1.NodeReads) (*table, error) {
+	if reads == nil {
+		return nil, malformed("reads is missing; the first message says what the rows contain, if nothing")
 	}
-	if err := checkTableReads(view.GetReads()); err != nil {
+	if err := checkTableReads(reads); err != nil {
 		return nil, err
 	}
-	t.reads = tableOf(view.GetReads())
-	t.parts = partsOf(t.view, view.GetReads())
-	t.counts = countsOf(view.GetReads())
-	return t, nil
+	return &table{rows: map[uint32]row{}, reads: string(encoded(reads)), parts: rowPartsOf(reads), counts: countsOf(reads)}, nil
 }
 
 // checkTableReads limits what a table keeps: no gateway sends more than it accepts from a backend.
 func checkTableReads(reads *v1beta1.NodeReads) error {
 	if count := len(reads.GetParts()); count > limits.ReadParts {
-		return malformed("view.reads has %d parts; expected at most %d", count, limits.ReadParts)
+		return malformed("reads has %d parts; expected at most %d", count, limits.ReadParts)
 	}
 	if count := len(reads.GetPodCounts()); count > limits.ReadCounts {
-		return malformed("view.reads has %d pod_counts; expected at most %d", count, limits.ReadCounts)
+		return malformed("reads has %d pod_counts; expected at most %d", count, limits.ReadCounts)
 	}
 	var keys, labels []string
 	for _, m := range []*v1beta1.MapReads{reads.GetLabels(), reads.GetAnnotations()} {
@@ -160,11 +146,11 @@ func checkTableReads(reads *v1beta1.NodeReads) error {
 	}
 	for _, key := range append(labels, keys...) {
 		if len(key) > limits.KeyBytes {
-			return malformed("view.reads has a key or prefix of %d bytes; expected at most %d", len(key), limits.KeyBytes)
+			return malformed("reads has a key or prefix of %d bytes; expected at most %d", len(key), limits.KeyBytes)
 		}
 	}
 	if len(keys) > limits.ReadKeys {
-		return malformed("view.reads has %d keys and prefixes; expected at most %d", len(keys), limits.ReadKeys)
+		return malformed("reads has %d keys and prefixes; expected at most %d", len(keys), limits.ReadKeys)
 	}
 	return nil
 }
@@ -281,7 +267,7 @@ func (f *filling) checked(entries []*v1beta1.TableEntry) (map[uint32]row, error)
 		if field != "" {
 			return nil, malformed("upserts[%d].%s is missing; every entry has an id of at least 1 and a row", position, field)
 		}
-		wrong := checkPresence(entry.GetRow(), f.table.parts, "the table's view has it")
+		wrong := checkPresence(entry.GetRow(), f.table.parts, "reads of the table")
 		if wrong == "" {
 			wrong = checkRow(entry.GetRow(), f.table.counts)
 		}

@@ -20,7 +20,7 @@ type fillingClient struct {
 	t       *testing.T
 	name    string
 	version uint64
-	view    *v1beta1.TableView
+	reads   *v1beta1.NodeReads
 	stream  grpc.BidiStreamingClient[v1beta1.SyncNodesRequest, v1beta1.SyncNodesResponse]
 	end     context.CancelFunc
 }
@@ -30,7 +30,8 @@ var tableNames = struct {
 	last uint64
 }{last: 1000}
 
-func (s *server) fill(view v1beta1.NodeView, reads *v1beta1.NodeReads) *fillingClient {
+// fill opens a table for a verb with this declaration.
+func (s *server) fill(reads *Reads) *fillingClient {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(within(s.t))
 	stream, err := v1beta1.NewNodeTableServiceClient(s.ClientConn).SyncNodes(ctx)
@@ -41,7 +42,7 @@ func (s *server) fill(view v1beta1.NodeView, reads *v1beta1.NodeReads) *fillingC
 	defer tableNames.Unlock()
 	tableNames.last++
 	return &fillingClient{
-		t: s.t, name: fmt.Sprintf("table %d", tableNames.last), stream: stream, end: cancel, view: &v1beta1.TableView{NodeView: view, Reads: reads},
+		t: s.t, name: fmt.Sprintf("table %d", tableNames.last), stream: stream, end: cancel, reads: newLayout(reads, verbFilter).rows,
 	}
 }
 
@@ -51,7 +52,7 @@ func (f *fillingClient) exchange(message *v1beta1.SyncNodesRequest) error {
 	f.version++
 	message.Table, message.Version = f.name, f.version
 	if f.version == 1 {
-		message.View = f.view
+		message.Reads = f.reads
 	}
 	return f.send(message)
 }
@@ -82,7 +83,9 @@ func (f *fillingClient) named(atLeast uint64, ids []uint32, rows ...*v1beta1.Nod
 
 // naming rejects each node with its name.
 func naming() Policy {
-	return Policy{Name: "naming", Version: "1", Filter: &Filter{Node: func(_ Pod, node Node) Verdict { return Reject(node.Name()) }}}
+	return Policy{Name: "naming", Version: "1", Filter: &Filter{Reads: Everything(), Node: func(_ Pod, node Node) Verdict {
+		return Reject(node.Name())
+	}}}
 }
 
 func (s *server) reasons(nodes *v1beta1.Nodes) (string, v1beta1.Miss) {
@@ -110,7 +113,7 @@ func (s *server) expectReasons(nodes *v1beta1.Nodes, want string) {
 
 func TestATableEndsWhenItsClientIsGone(t *testing.T) {
 	s := start(t, naming())
-	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(Everything())
 	table.upsert(1, labeled("a", nil))
 	table.upsert(2, labeled("b", nil))
 	update := &v1beta1.SyncNodesRequest{
@@ -138,12 +141,12 @@ func TestTablesAreLimited(t *testing.T) {
 	s := start(t, naming())
 	s.bound.service.tables.maxTables, s.bound.service.tables.maxBytes = 2, 100_000
 	large := labeled("a", map[string]string{"text": string(make([]byte, 60_000))})
-	one, two := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil), s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	one, two := s.fill(Everything()), s.fill(Everything())
 	one.upsert(1, large)
 	// Replacing a row takes no more.
 	one.upsert(1, large)
 	two.upsert(1, labeled("b", nil))
-	three := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	three := s.fill(Everything())
 	expect(t, three.exchange(&v1beta1.SyncNodesRequest{}), codes.ResourceExhausted, "this backend already holds 2 tables, the maximum")
 	err := two.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 2, Row: large}}})
 	expect(t, err, codes.ResourceExhausted, "the rows of all tables would need more than 100000 bytes")
@@ -171,14 +174,54 @@ func TestATableHasAName(t *testing.T) {
 		"line\n":                "printable ASCII",
 		"ä":                     "printable ASCII",
 	} {
-		table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+		table := s.fill(Everything())
 		table.name = name
 		expect(t, table.exchange(&v1beta1.SyncNodesRequest{}), codes.InvalidArgument, text)
 	}
-	table := s.fill(v1beta1.NodeView_NODE_VIEW_FACTS, nil)
+	table := s.fill(Everything())
 	table.name = strings.Repeat("~", 64)
 	table.upsert(1, labeled("a", nil))
 	s.expectReasons(table.named(1, []uint32{1}), "[a]")
 	table.name = "other"
 	expect(t, table.exchange(&v1beta1.SyncNodesRequest{}), codes.InvalidArgument, "it is the same in all messages of a stream")
+}
+
+func TestATableSaysWhatItsRowsContain(t *testing.T) {
+	s := start(t, naming())
+	long := strings.Repeat("k", 318)
+	for text, reads := range map[string]*v1beta1.NodeReads{
+		"reads is missing; the first message says what the rows contain":        nil,
+		"reads has 65 parts; expected at most 64":                               {Parts: make([]v1beta1.NodePart, 65)},
+		"reads has 9 pod_counts; expected at most 8":                            {PodCounts: make([]*v1beta1.PodCountReads, 9)},
+		"reads has a key or prefix of 318 bytes; expected at most 317":          {Labels: &v1beta1.MapReads{Prefixes: []string{long}}},
+		"reads has 1001 keys and prefixes; expected at most 1000":               {Annotations: &v1beta1.MapReads{Keys: make([]string, 1001)}},
+		"upserts[0].row.name is missing; reads of the table has it":             {Everything: true},
+		"upserts[0].row.facts is missing; reads of the table has more than the": {Parts: []v1beta1.NodePart{v1beta1.NodePart_NODE_PART_USAGE}},
+		"upserts[0].row.facts.labels.values has 0 values, and 1 keys are":       {Labels: &v1beta1.MapReads{Keys: []string{"zone"}}},
+	} {
+		row := &v1beta1.NodeRow{Usage: &v1beta1.NodeUsage{}}
+		if len(reads.GetParts()) != 1 {
+			row.Facts = &v1beta1.NodeFacts{}
+		}
+		table := s.fill(nil)
+		table.reads = reads
+		err := table.exchange(&v1beta1.SyncNodesRequest{Upserts: []*v1beta1.TableEntry{{Id: 1, Row: row}}})
+		expect(t, err, codes.InvalidArgument, text)
+	}
+}
+
+// A table whose rows have something else is as good as none, also one that has more.
+func TestATableIsForOneDeclaration(t *testing.T) {
+	s := start(t, naming())
+	var name Reads
+	name.Node(NodeName)
+	withUsage := Everything()
+	withUsage.Node(NodeUsage)
+	for reads, held := range map[*Reads]bool{Everything(): true, withUsage: false, &name: false, nil: false} {
+		table := s.fill(reads)
+		table.upsert(1, labeled("a", nil))
+		if _, miss := s.reasons(table.named(1, []uint32{1})); (miss == 0) != held || !held && miss != v1beta1.Miss_MISS_TABLE_UNKNOWN {
+			t.Errorf("%v: %v", table.reads, miss)
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // Verdict is a policy's answer about one node. The zero Verdict accepts it.
 type Verdict struct {
@@ -8,6 +12,9 @@ type Verdict struct {
 	unresolvable bool
 	reason       string
 	rule         string
+	// retryAfter are seconds, if hasRetry is set.
+	hasRetry   bool
+	retryAfter uint32
 }
 
 // Accept lets the pod run on the node, as far as this policy is concerned.
@@ -30,6 +37,18 @@ func (v Verdict) ByRule(name string) Verdict {
 // labels: kube-scheduler then tries none there. An accepted node stays accepted.
 func (v Verdict) Unresolvable() Verdict {
 	v.unresolvable = true
+	return v
+}
+
+// RetryAfter says in how much time from now the verdict can be another one at the earliest, if nothing but time passes, such as
+// until a maintenance ends. A hint for people, which `explain` and the gateway's decision log show. Whole seconds are sent,
+// rounded up. An accepted node stays accepted.
+func (v Verdict) RetryAfter(after time.Duration) Verdict {
+	seconds := max(after, 0) / time.Second
+	if after > seconds*time.Second {
+		seconds++
+	}
+	v.hasRetry, v.retryAfter = true, uint32(min(seconds, math.MaxUint32))
 	return v
 }
 

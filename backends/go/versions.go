@@ -67,10 +67,10 @@ func (v *versions) add(latest *prepared) {
 	v.all.Store(&all)
 }
 
-// declaring is the latest one that declares these reads for the verb; nil if there is none.
+// declaring is the latest one that declares the reads of this digest for the verb; nil if there is none.
 func (v *versions) declaring(verb verb, reads string) *prepared {
 	for _, version := range *v.all.Load() {
-		if terms := version.declaration.verbs[verb]; terms != nil && terms.reads() == reads {
+		if terms := version.declaration.verbs[verb]; terms != nil && terms.digest == reads {
 			return version
 		}
 	}

@@ -28,7 +28,7 @@ type failingBinder struct {
 func (b *failingBinder) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
 	return &policyapi.GetInfoResponse{
 		Name: "failing", ApiVersion: "extender.policy.v1beta1",
-		Verbs: []*policyapi.VerbInfo{{Verb: policyapi.Verb_VERB_BIND}},
+		Verbs: []*policyapi.VerbInfo{{Verb: policyapi.Verb_VERB_BIND, Reads: &policyapi.Reads{}}},
 	}, nil
 }
 

@@ -43,15 +43,14 @@ func (teamRoom) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.
 			},
 			{
 				Verb: policyapi.Verb_VERB_BEFORE_FILTER_NODES, Scope: policyapi.Scope_SCOPE_NODE, Effects: policyapi.Effects_EFFECTS_PURE,
-				NodeView: policyapi.NodeView_NODE_VIEW_FACTS,
-				Reads:    &policyapi.Reads{Pod: team, Node: zone},
-				Changes:  []policyapi.ChangedPart{policyapi.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE},
+				Reads:   &policyapi.Reads{Pod: team, Node: zone},
+				Changes: []policyapi.ChangedPart{policyapi.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE},
 			},
 		},
 	}, nil
 }
 
-func isOfTeam(pod *policyapi.Pod) bool { return pod.Facts.LabelValues[0] == "ml" }
+func isOfTeam(pod *policyapi.Pod) bool { return pod.Facts.Labels.Values[0] == "ml" }
 
 func (t teamRoom) Change(_ context.Context, request *policyapi.ChangeRequest) (*policyapi.ChangeResponse, error) {
 	response := &policyapi.ChangeResponse{Result: &policyapi.Result{Revision: "1"}}
@@ -75,7 +74,7 @@ func (teamRoom) changeOfPod(pod *policyapi.Pod) *policyapi.PodChange {
 func (teamRoom) changesOfNodes(pod *policyapi.Pod, rows []*policyapi.NodeRow) []*policyapi.NodeChange {
 	var positions []uint32
 	for at, row := range rows {
-		if isOfTeam(pod) && row.Facts.LabelValues[0] == teamZone {
+		if isOfTeam(pod) && row.Facts.Labels.Values[0] == teamZone {
 			positions = append(positions, uint32(at))
 		}
 	}

@@ -25,6 +25,7 @@ pub(crate) enum Verdict {
         unresolvable: bool,
     },
     Scored(i32),
+    NoOpinion,
     /// The positions of the victims, ascending, and the added UIDs.
     Evicting(Vec<u32>, Vec<String>),
     Spared,
@@ -42,7 +43,7 @@ pub(crate) struct Answer {
     pub(crate) pod: Option<Box<api::PodChange>>,
     pub(crate) revision: String,
     /// Those that come with the verdicts of filter.
-    pub(crate) scores: Option<Vec<i32>>,
+    pub(crate) scores: Option<Vec<Verdict>>,
 }
 
 impl Answer {
@@ -139,7 +140,9 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
     let (mut pod, mut with_verdicts) = (None, None);
     let verdicts = match response {
         Response::Filter(filter) => {
-            with_verdicts = scores(question, &filter).map_err(breaks("33.1"))?;
+            let scores = filter.scores.as_ref().filter(|_| question.want_scores);
+            scores.map_or(Ok(()), |scores| counted(question, scores)).map_err(breaks("33.1"))?;
+            with_verdicts = scores.map(opinions).transpose().map_err(breaks("14.1"))?;
             filtered(question, &filter)
         }
         Response::Score(score) => scored(question, &score),
@@ -204,7 +207,7 @@ pub(crate) fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), Stop> 
 fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<Verdict>, Stop> {
     let mut verdicts = accepted(question);
     for (at, rejection) in response.rejections.iter().enumerate() {
-        let api::Rejection { reason, kind: _, positions, rule } = rejection;
+        let api::Rejection { reason, kind: _, positions, rule, retry_after_seconds: _ } = rejection;
         let unresolvable = rejection.kind() == api::RejectionKind::Unresolvable;
         if positions.is_empty() {
             return failed(format!("`rejections[{at}]` has no positions"));
@@ -231,25 +234,31 @@ fn verdict<'a>(verdicts: &'a mut [Verdict], position: u32, field: &str) -> Resul
     found.ok_or_else(|| Stop::Failed(format!("`{field}` has position {position}; there are {count} nodes")))
 }
 
-fn scores(question: &Question, response: &api::FilterResponse) -> Result<Option<Vec<i32>>, Stop> {
-    let Some(scores) = &response.scores else { return Ok(None) };
-    if !question.want_scores {
-        return Ok(None);
+fn counted(question: &Question, scores: &api::Scores) -> Result<(), Stop> {
+    let (values, count) = (scores.values.len(), question.count());
+    if number(values) != count {
+        return failed(format!("`scores.values` has {values} scores; the request has {count} nodes"));
     }
-    Ok(Some(counted("scores.values", question, &scores.values)?))
+    Ok(())
 }
 
-fn counted(field: &str, question: &Question, values: &[i32]) -> Result<Vec<i32>, Stop> {
-    if number(values.len()) != question.count() {
-        let (values, count) = (values.len(), question.count());
-        return failed(format!("`{field}` has {values} scores; the request has {count} nodes"));
+/// The scores of counted nodes.
+fn opinions(scores: &api::Scores) -> Result<Vec<Verdict>, Stop> {
+    let api::Scores { values, absent } = scores;
+    let mut verdicts: Vec<_> = values.iter().copied().map(Verdict::Scored).collect();
+    if !absent.is_sorted_by(|one, next| one < next) {
+        return failed(format!("`scores.absent` is not in ascending order, each once: {absent:?}"));
     }
-    Ok(values.to_vec())
+    for position in absent {
+        *verdict(&mut verdicts, *position, "scores.absent")? = Verdict::NoOpinion;
+    }
+    Ok(verdicts)
 }
 
 fn scored(question: &Question, response: &api::ScoreResponse) -> Result<Vec<Verdict>, Stop> {
     let Some(scores) = &response.scores else { return failed("the response has no `scores`") };
-    Ok(counted("scores.values", question, &scores.values)?.into_iter().map(Verdict::Scored).collect())
+    counted(question, scores)?;
+    opinions(scores)
 }
 
 fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec<Verdict>, Stop> {
@@ -326,6 +335,7 @@ impl std::fmt::Display for Verdict {
                 write!(f, "{})", if *unresolvable { ", unresolvable" } else { "" })
             }
             Self::Scored(score) => write!(f, "scored {score}"),
+            Self::NoOpinion => f.write_str("without a score"),
             Self::Evicting(victims, added) if added.is_empty() => write!(f, "kept with victims {victims:?}"),
             Self::Evicting(victims, added) => write!(f, "kept with victims {victims:?} and {added:?}"),
             Self::Spared => f.write_str("dropped"),

@@ -11,6 +11,7 @@ mod hostile;
 mod introspection;
 mod malformed;
 mod metadata;
+mod outcomes;
 mod preempt;
 mod pure;
 mod purpose;
@@ -55,6 +56,7 @@ pub fn all() -> Vec<Case> {
         preempt::cases(),
         bind::cases(),
         hooks::cases(),
+        outcomes::cases(),
         replicas::cases(),
         table::cases(),
         table_rules::cases(),

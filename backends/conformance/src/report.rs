@@ -37,7 +37,7 @@ pub(crate) fn marks(terms: Terms<'_>) -> Vec<&'static str> {
         (terms.is_pure(), "pure"),
         (terms.is_per_node() && !terms.is_pure(), "per node"),
         (terms.changes_outside(), "side effects"),
-        (terms.reads().is_some(), "reads"),
+        (terms.pod_reads().everything || terms.node_reads().everything, "reads everything"),
     ];
     marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect()
 }

@@ -273,10 +273,7 @@ impl Suite {
         field: &str,
         what: &str,
     ) -> Result<(), Stop> {
-        let answered = self.send(verb, message).await?;
-        let unnamed = answered.as_ref().err().filter(|status| !status.message().contains(field)).map(shown);
-        refused(answered, &[Code::InvalidArgument], what)?;
-        unnamed.map_or(Ok(()), |status| failed(format!("{what}: {status}; it does not name `{field}`")))
+        refused_naming(self.send(verb, message).await?, field, what)
     }
 
     /// A message that must be refused with one of these codes and a message.
@@ -331,6 +328,7 @@ impl Suite {
                 Verdict::Rejected { .. } => "rejected",
                 Verdict::Scored(0) => "scored 0",
                 Verdict::Scored(_) => "scored otherwise",
+                Verdict::NoOpinion => "without a score",
                 Verdict::Evicting(..) => "kept",
                 Verdict::Spared => "dropped",
                 Verdict::Changed(_) => "changed",
@@ -392,6 +390,13 @@ pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
         }
         _ => Stop::Failed(refused),
     }
+}
+
+/// What came back must be that the request is invalid, with a message that names this field.
+pub(crate) fn refused_naming<T>(answered: Result<T, Status>, field: &str, what: &str) -> Result<(), Stop> {
+    let unnamed = answered.as_ref().err().filter(|status| !status.message().contains(field)).map(shown);
+    refused(answered, &[Code::InvalidArgument], what)?;
+    unnamed.map_or(Ok(()), |status| failed(format!("{what}: {status}; it does not name `{field}`")))
 }
 
 /// What came back must be one of these codes, with a message.

@@ -55,9 +55,9 @@ impl Table {
         }
     }
 
-    /// The next message of the stream, with these nodes; the first one has the view.
+    /// The next message of the stream, with these nodes; the first one says what rows contain.
     pub(crate) fn message(&mut self, terms: Terms<'_>, upserts: &[(u32, &Node)]) -> api::SyncNodesRequest {
-        let view = (self.version == 0).then(|| terms.table_view());
+        let reads = (self.version == 0).then(|| terms.table_reads());
         self.version += 1;
         let entry = |(id, node): &(u32, &Node)| api::TableEntry {
             id: *id,
@@ -66,7 +66,7 @@ impl Table {
         api::SyncNodesRequest {
             table: self.name.clone(),
             version: self.version,
-            view,
+            reads,
             upserts: upserts.iter().map(entry).collect(),
             removed: Vec::new(),
             complete: false,
@@ -217,7 +217,7 @@ pub(crate) async fn held(suite: &Suite, nodes: usize) -> Result<(Terms<'_>, Scen
     Ok((terms, scene, table))
 }
 
-/// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they want facts.
+/// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they read more than the name.
 pub(crate) fn table_verbs(suite: &Suite) -> impl Iterator<Item = Terms<'_>> {
     suite.askable().filter(|terms| PER_NODE.contains(&terms.verb) && terms.has_facts())
 }
@@ -227,7 +227,9 @@ pub(crate) fn table_verb(suite: &Suite) -> Result<Terms<'_>, Stop> {
     if !suite.declared.holds_tables() {
         return skipped("NodeTableService is not listed in `services`");
     }
-    table_verbs(suite).next().map_or_else(|| skipped("no verb with a table of nodes wants facts"), Ok)
+    table_verbs(suite)
+        .next()
+        .map_or_else(|| skipped("no verb with a table of nodes reads more than their names"), Ok)
 }
 
 /// A table with all nodes of a scene: their ids are 1 and up.

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::case::Stop;
 
+/// Calls that take longer than so many empty ones in the same moments are slow whatever else the machine does.
+pub(crate) const EMPTY_CALLS: u32 = 5;
+
 /// The least number of calls for a figure, and the time in which further ones are made.
 const LEAST: usize = 3;
 const BUDGET: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(1) };

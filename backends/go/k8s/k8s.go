@@ -12,14 +12,14 @@ import (
 	"extender-gateway.io/policy"
 )
 
-// ErrNotSent says that the object's JSON is not part of the call.
-var ErrNotSent = errors.New("the object's JSON is not sent; declare ViewFactsAndRaw for nodes, Policy.RawPod for pods")
+// ErrNotSent says that the object's JSON is not part of the call, although the verb declares to read it.
+var ErrNotSent = errors.New("the object's JSON is not sent, because the gateway does not know it; in a test, set it with RawJSON")
 
-// Node is the node of a verb with policy.ViewFactsAndRaw. It is decoded with each call of this function: call it once.
+// Node is the node of a verb that reads policy.NodeRawJSON. It is decoded with each call of this function: call it once.
 func Node(node policy.Node) (*corev1.Node, error) { return decode[corev1.Node](node.RawJSON()) }
 
-// Pod is the pod, or a victim, of a policy with RawPod. It is decoded with each call of this function: call it once, in a
-// function that gets all nodes.
+// Pod is the pod, or a victim, of a verb that reads policy.PodRawJSON. It is decoded with each call of this function: call it
+// once, in a function that gets all nodes.
 func Pod(pod policy.Pod) (*corev1.Pod, error) { return decode[corev1.Pod](pod.RawJSON()) }
 
 func decode[O any](raw []byte) (*O, error) {

@@ -13,8 +13,11 @@ import (
 )
 
 func TestRawObjectsAreThoseOfKubernetes(t *testing.T) {
-	p := policy.Policy{Name: "p", Version: "1", RawPod: true, Filter: &policy.Filter{
-		View: policy.ViewFactsAndRaw,
+	var reads policy.Reads
+	reads.Pod(policy.PodRawJSON)
+	reads.Node(policy.NodeRawJSON)
+	p := policy.Policy{Name: "p", Version: "1", Filter: &policy.Filter{
+		Reads: &reads,
 		Node: func(pod policy.Pod, node policy.Node) policy.Verdict {
 			rawPod, err := k8s.Pod(pod)
 			if err != nil {
@@ -50,8 +53,10 @@ func TestRawObjectsAreThoseOfKubernetes(t *testing.T) {
 func TestAnObjectIsReadWhateverItsManagedFieldsHave(t *testing.T) {
 	fields := `{"f:` + "\xff" + `":` + strings.Repeat(`{"f:a":`, 9000) + "1e400" + strings.Repeat("}", 9000) + "}"
 	raw := `{"metadata":{"name":"a","managedFields":[{"fieldsV1":` + fields + `}]}}`
+	var reads policy.Reads
+	reads.Node(policy.NodeRawJSON)
 	p := policy.Policy{Name: "p", Version: "1", Filter: &policy.Filter{
-		View: policy.ViewFactsAndRaw,
+		Reads: &reads,
 		Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
 			object, err := k8s.Node(node)
 			if err != nil || object.Name != "a" {

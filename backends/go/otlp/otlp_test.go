@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy"
 	"extender-gateway.io/policy/api/v1beta1"
@@ -60,7 +62,9 @@ func TestATracedCallIsASpanOfTheGatewaysTrace(t *testing.T) {
 	carried := make(chan string, 1)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { carried <- r.Header.Get("traceparent") }))
 	t.Cleanup(other.Close)
-	traced := policy.Policy{Name: "traced", Version: "7", Revision: "7-a", Filter: &policy.Filter{Node: func(pod policy.Pod, node policy.Node) policy.Verdict {
+	var reads policy.Reads
+	reads.Node(policy.NodeName)
+	traced := policy.Policy{Name: "traced", Version: "7", Revision: "7-a", Filter: &policy.Filter{Reads: &reads, Node: func(pod policy.Pod, node policy.Node) policy.Verdict {
 		trace.SpanFromContext(pod.Context()).SetAttributes(attribute.String("acme.quota", "left"))
 		if node.Name() == "panics" {
 			panic("as asked")
@@ -78,15 +82,24 @@ func TestATracedCallIsASpanOfTheGatewaysTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
+	info, err := v1beta1.NewPolicyServiceClient(connection).GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, err := proto.Marshal(info.GetVerbs()[0].GetReads())
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.Sum256(declared)
 	ask := func(node, parent string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if parent != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent, "tracestate", "a=1")
 		}
-		row := &v1beta1.NodeRow{Name: node, Facts: &v1beta1.NodeFacts{}}
+		row := &v1beta1.NodeRow{Name: node}
 		_, _ = v1beta1.NewPolicyServiceClient(connection).Filter(ctx, &v1beta1.FilterRequest{
-			Call:  &v1beta1.Call{Id: "c-9", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "quota"},
+			Call:  &v1beta1.Call{Id: "c-9", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "quota", Reads: digest[:]},
 			Pod:   &v1beta1.Pod{Facts: &v1beta1.PodFacts{}},
 			Nodes: &v1beta1.Nodes{Count: 1, Form: &v1beta1.Nodes_Rows{Rows: &v1beta1.NodeRows{Rows: []*v1beta1.NodeRow{row}}}},
 		})

@@ -25,7 +25,7 @@ func attributeOf(pod *v1beta1.Pod, by v1beta1.PodCountBy, label string) (attribu
 	case v1beta1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		value = facts.GetPriorityClassName()
 	case v1beta1.PodCountBy_POD_COUNT_BY_LABEL:
-		value, has := facts.GetLabels()[label]
+		value, has := facts.GetLabels().GetEntries()[label]
 		return attribute{namespace: facts.GetNamespace(), value: value}, has
 	}
 	return attribute{value: value}, value != ""
@@ -87,7 +87,7 @@ func topologyCounts(counted *v1beta1.TopologyCountReads, pod *v1beta1.Pod, nodes
 	}
 	found := map[string]*v1beta1.DomainCount{}
 	for _, node := range nodes {
-		value, is := node.row.GetFacts().GetLabels()[counted.GetTopologyKey()]
+		value, is := node.row.GetFacts().GetLabels().GetEntries()[counted.GetTopologyKey()]
 		if counted.GetTopologyKey() != "" && !is {
 			continue
 		}

@@ -36,10 +36,10 @@ func burst() policy.Policy {
 			},
 		},
 		BeforeScore: &policy.BeforeScore{
-			View: policy.ViewName, Changes: []policy.ChangedPart{policy.ChangedPodLabels, policy.ChangedNodeUsage},
+			Changes: []policy.ChangedPart{policy.ChangedPodLabels, policy.ChangedNodeUsage},
 			Nodes: func(_ context.Context, pod policy.Pod, nodes policy.Nodes) (*policy.PodChange, []*policy.NodeChange) {
 				changes := make([]*policy.NodeChange, nodes.Len())
-				changes[nodes.Len()-1] = &policy.NodeChange{AddUsage: &policy.NodeUsage{Requested: &policy.Resources{Pods: 1}}}
+				changes[nodes.Len()-1] = &policy.NodeChange{AddUsage: &policy.Usage{Requested: &policy.Resources{Pods: 1}}}
 				return &policy.PodChange{RemoveLabels: []string{"class"}}, changes
 			},
 		},
@@ -52,7 +52,7 @@ func TestHooksReturnTheirChanges(t *testing.T) {
 		policytest.NewNode("a").Label("spare", ""), policytest.NewNode("b"), policytest.NewNode("c").Label("spare", "yes"),
 	}
 	tainted := &policy.NodeChange{AddTaints: []*policy.Taint{{Key: "spare", Effect: "NoSchedule"}}}
-	used := &policy.NodeChange{AddUsage: &policy.NodeUsage{Requested: &policy.Resources{Pods: 1}}}
+	used := &policy.NodeChange{AddUsage: &policy.Usage{Requested: &policy.Resources{Pods: 1}}}
 	for _, source := range []policy.Policy{burst(), policytest.Everything(burst())} {
 		change, err := policytest.BeforeFilter(source, pod)
 		want := &policy.PodChange{AddTolerations: []*policy.Toleration{{Key: "spare", Operator: "Exists"}}, Reason: "burst"}
@@ -83,7 +83,7 @@ func TestAChangeIsReturnedInFull(t *testing.T) {
 		RemoveTolerations: []*policy.Toleration{{Key: "h"}}, AddRequests: &policy.Resources{MilliCpu: 1}, Reason: "why",
 	}
 	node := &policy.NodeChange{
-		AddAllocatable: &policy.Resources{Memory: 1}, AddUsage: &policy.NodeUsage{Nonzero: &policy.NonZero{Memory: 2}},
+		AddAllocatable: &policy.Resources{Memory: 1}, AddUsage: &policy.Usage{Nonzero: &policy.NonZero{Memory: 2}},
 		SetLabels: map[string]string{"a": "b"}, RemoveLabels: []string{"c"}, AddTaints: []*policy.Taint{{Key: "d"}},
 		RemoveTaints: []*policy.Taint{{Key: "e"}}, Reason: "why",
 	}

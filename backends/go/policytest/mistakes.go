@@ -50,6 +50,11 @@ func isPure(source policy.Source, verb v1beta1.Verb) bool {
 
 func declared(source policy.Source, verb v1beta1.Verb) *v1beta1.VerbInfo {
 	info, _ := Info(source)
+	return listed(info, verb)
+}
+
+// listed is a verb of a handshake; nil if it is not declared.
+func listed(info *v1beta1.GetInfoResponse, verb v1beta1.Verb) *v1beta1.VerbInfo {
 	for _, listed := range info.GetVerbs() {
 		if listed.GetVerb() == verb {
 			return listed
@@ -61,6 +66,9 @@ func declared(source policy.Source, verb v1beta1.Verb) *v1beta1.VerbInfo {
 func scoreMistake(source policy.Source, nodes []*Node, scores []int32) error {
 	scale := declared(source, v1beta1.Verb_VERB_SCORE)
 	for position, score := range scores {
+		if score == policy.NoOpinion {
+			continue
+		}
 		if least, largest := scale.GetScoreMin(), scale.GetScoreMax(); scale.ScoreMin != nil && (score < least || score > largest) {
 			return fmt.Errorf("score returned %d for node %q; the declared scale is %d to %d: clamp the score, or declare another scale",
 				score, nodes[position].row.GetName(), least, largest)

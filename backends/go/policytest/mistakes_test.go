@@ -12,13 +12,16 @@ import (
 
 func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 	nodes := []*policytest.Node{policytest.NewNode("a"), policytest.NewNode("b"), policytest.NewNode("c")}
+	var names, usage policy.Reads
+	names.Node(policy.NodeName)
+	usage.Node(policy.NodeUsage)
 	filtered := func(filter policy.Filter) error {
 		filter.Pure = true
 		_, err := policytest.Filter(policy.Policy{Name: "p", Version: "1", Filter: &filter}, policytest.NewPod("shop"), nodes...)
 		return err
 	}
 	rejected := func(reason func(number int) string) error {
-		return filtered(policy.Filter{Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
+		return filtered(policy.Filter{Reads: &names, Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
 			return policy.Reject(reason(int(node.Name()[0] - 'a')))
 		}})
 	}
@@ -59,8 +62,8 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 		{scoreHooked, `beforeScore is declared pure and gave another answer about node "a"`},
 		{hooked, `beforeFilterNodes is declared pure and gave another answer about node "a"`},
 		{filtered(policy.Filter{Node: func(_ policy.Pod, node policy.Node) policy.Verdict { node.Usage(); return policy.Accept() }}),
-			"usage of the node is read and not declared; set Usage of the verb or hook"},
-		{filtered(policy.Filter{Usage: true, Node: func(_ policy.Pod, node policy.Node) policy.Verdict { node.Usage(); return policy.Accept() }}), ""},
+			"NodeUsage is read and not declared; declare it with Reads.Node(policy.NodeUsage)"},
+		{filtered(policy.Filter{Reads: &usage, Node: func(_ policy.Pod, node policy.Node) policy.Verdict { node.Usage(); return policy.Accept() }}), ""},
 	} {
 		if (c.err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(c.err), c.want) {
 			t.Errorf("%v; want %s", c.err, c.want)

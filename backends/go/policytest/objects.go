@@ -1,6 +1,8 @@
 package policytest
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy"
@@ -22,10 +24,11 @@ type running struct {
 
 // NewNode is a node without labels.
 func NewNode(name string) *Node {
-	return &Node{row: &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{}}}
+	return &Node{row: &v1beta1.NodeRow{Name: name, Facts: &v1beta1.NodeFacts{Unschedulable: proto.Bool(false)}}}
 }
 
-// Facts are all facts of the node, to be changed directly where there is no method for a part.
+// Facts are all facts of the node, to be changed directly where there is no method for a part. All labels and annotations are
+// entries there.
 func (n *Node) Facts() *v1beta1.NodeFacts { return n.row.Facts }
 
 // Label adds a label.
@@ -34,7 +37,7 @@ func (n *Node) Label(key, value string) *Node {
 	return n
 }
 
-// Annotation adds an annotation. The gateway sends only those that are declared.
+// Annotation adds an annotation.
 func (n *Node) Annotation(key, value string) *Node {
 	set(&n.row.Facts.Annotations, key, value)
 	return n
@@ -52,13 +55,13 @@ func (n *Node) Allocatable(resources *policy.Resources) *Node {
 	return n
 }
 
-// Usage sets the requests of the pods on the node; without, the usage is unknown.
-func (n *Node) Usage(usage *policy.NodeUsage) *Node {
+// Usage sets the requests of the pods on the node, for a verb that reads NodeUsage; without, they are not known.
+func (n *Node) Usage(usage *policy.Usage) *Node {
 	n.row.Usage = usage
 	return n
 }
 
-// RawJSON sets the object's JSON, for a verb with ViewFactsAndRaw.
+// RawJSON sets the object's JSON, for a verb that reads NodeRawJSON.
 func (n *Node) RawJSON(json string) *Node {
 	n.row.RawJson = []byte(json)
 	return n
@@ -82,22 +85,30 @@ type Pod struct {
 	pod      *v1beta1.Pod
 	snapshot string
 	cluster  string
+	callID   string
 }
 
 // NewPod is a pod without labels, named "pod" with the UID "uid".
 func NewPod(namespace string) *Pod {
-	return &Pod{pod: &v1beta1.Pod{
+	return &Pod{callID: "test", pod: &v1beta1.Pod{
 		Identity: &v1beta1.PodIdentity{Name: "pod", Uid: "uid"},
-		Facts:    &v1beta1.PodFacts{Namespace: namespace},
+		Facts:    &v1beta1.PodFacts{Namespace: namespace, Priority: proto.Int32(0)},
 	}}
 }
 
-// Facts are all facts of the pod, to be changed directly where there is no method for a part.
+// Facts are all facts of the pod, to be changed directly where there is no method for a part. All labels and annotations are
+// entries there.
 func (p *Pod) Facts() *v1beta1.PodFacts { return p.pod.Facts }
 
 // Named sets name and UID.
 func (p *Pod) Named(name, uid string) *Pod {
 	p.pod.Identity.Name, p.pod.Identity.Uid = name, uid
+	return p
+}
+
+// Created sets metadata.creationTimestamp, in whole seconds.
+func (p *Pod) Created(at time.Time) *Pod {
+	p.pod.Identity.CreatedSeconds = proto.Int64(at.Unix())
 	return p
 }
 
@@ -113,13 +124,19 @@ func (p *Pod) Cluster(name string) *Pod {
 	return p
 }
 
+// CallID sets the id of a call for this pod, which is "test" otherwise.
+func (p *Pod) CallID(id string) *Pod {
+	p.callID = id
+	return p
+}
+
 // Label adds a label.
 func (p *Pod) Label(key, value string) *Pod {
 	set(&p.pod.Facts.Labels, key, value)
 	return p
 }
 
-// Annotation adds an annotation. The gateway sends only those that are declared.
+// Annotation adds an annotation.
 func (p *Pod) Annotation(key, value string) *Pod {
 	set(&p.pod.Facts.Annotations, key, value)
 	return p
@@ -139,7 +156,7 @@ func (p *Pod) Owner(uid string) *Pod {
 
 // Priority sets spec.priority.
 func (p *Pod) Priority(priority int32) *Pod {
-	p.pod.Facts.Priority = priority
+	p.pod.Facts.Priority = proto.Int32(priority)
 	return p
 }
 
@@ -161,7 +178,7 @@ func (p *Pod) NodeAffinity(affinity *policy.NodeAffinity) *Pod {
 	return p
 }
 
-// RawJSON sets the object's JSON, for a policy with RawPod.
+// RawJSON sets the object's JSON, for a verb that reads PodRawJSON.
 func (p *Pod) RawJSON(json string) *Pod {
 	p.pod.RawJson = []byte(json)
 	return p
@@ -194,11 +211,11 @@ func (c *Candidate) PDBViolations(count uint32) *Candidate {
 	return c
 }
 
-func set(entries *map[string]string, key, value string) {
-	if *entries == nil {
-		*entries = map[string]string{}
+func set(all **v1beta1.MapValues, key, value string) {
+	if *all == nil {
+		*all = &v1beta1.MapValues{Entries: map[string]string{}}
 	}
-	(*entries)[key] = value
+	(*all).Entries[key] = value
 }
 
 func clone[M proto.Message](message M) M { return proto.Clone(message).(M) }

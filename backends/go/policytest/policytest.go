@@ -10,10 +10,10 @@
 //		}
 //	}
 //
-// A verb with Reads gets what the gateway would send for its declaration, so a test fails if the policy reads anything
-// else. [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes,
-// the declaration is complete. Without Reads, package policytest cannot know what the gateway leaves out. [BeforeFilter],
-// [BeforeFilterNodes] and [BeforeScore] are what hooks change, and [Introspect] is what the policy shows people.
+// A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
+// [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
+// declaration is complete. [BeforeFilter], [BeforeFilterNodes] and [BeforeScore] are what hooks change, [Introspect] is
+// what the policy shows people, and [Observe] tells the policy how attempts to place pods ended.
 package policytest
 
 import (
@@ -22,6 +22,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -37,12 +38,15 @@ type Rejected struct {
 	Reason       string
 	Rule         string
 	Unresolvable bool
+	// RetryAfter is 0, too, if the verdict has none.
+	RetryAfter time.Duration
 }
 
-// Is says whether this is the rejection that a test wants, which may leave out Rule and Unresolvable.
+// Is says whether this is the rejection that a test wants, which may leave out Rule, Unresolvable and RetryAfter.
 func (r Rejected) Is(wanted Rejected) bool {
 	wanted.Unresolvable = wanted.Unresolvable || r.Unresolvable
 	wanted.Rule = cmp.Or(wanted.Rule, r.Rule)
+	wanted.RetryAfter = cmp.Or(wanted.RetryAfter, r.RetryAfter)
 	return r == wanted
 }
 
@@ -67,21 +71,20 @@ func WithArgs(backend *policy.Backend, json string) (*policy.Backend, error) {
 	return backend.WithArgs([]byte(json))
 }
 
-// Everything is the policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read
-// all of them. Counts of pods exist only by declaration, so a verb that has them declares everything else, too.
+// Everything is the policy with other declarations of what it reads: all that each verb and hook may read, with the counts of
+// pods that it declares itself.
 func Everything(declared policy.Policy) policy.Policy {
-	declared.Filter = changed(declared.Filter, func(f *policy.Filter) { f.Reads, f.Usage = everything(f.Reads, !f.Pure) })
-	declared.Score = changed(declared.Score, func(s *policy.Score) { s.Reads, s.Usage = everything(s.Reads, !s.Pure) })
-	declared.Preempt = changed(declared.Preempt, func(p *policy.Preempt) { p.Reads, p.Usage = everything(p.Reads, true) })
-	declared.Bind = changed(declared.Bind, func(b *policy.Bind) { b.Reads = nil })
-	declared.BeforeFilter = changed(declared.BeforeFilter, func(b *policy.BeforeFilter) { b.Reads = nil })
+	declared.Filter = changed(declared.Filter, func(f *policy.Filter) { f.Reads = ofNodes(ofPods(f.Reads, f.Pure), f.Pure) })
+	declared.Score = changed(declared.Score, func(s *policy.Score) { s.Reads = ofNodes(ofPods(s.Reads, s.Pure), s.Pure) })
+	declared.Preempt = changed(declared.Preempt, func(p *policy.Preempt) { p.Reads = ofNodes(ofPods(p.Reads, false), false) })
+	declared.Bind = changed(declared.Bind, func(b *policy.Bind) { b.Reads = ofPods(b.Reads, false) })
+	declared.BeforeFilter = changed(declared.BeforeFilter, func(b *policy.BeforeFilter) { b.Reads = ofPods(b.Reads, b.Pure) })
 	declared.BeforeFilterNodes = changed(declared.BeforeFilterNodes, func(b *policy.BeforeFilterNodes) {
-		b.Reads, b.Usage = everything(b.Reads, !b.Pure)
+		b.Reads = ofNodes(ofPods(b.Reads, b.Pure), b.Pure)
 	})
 	declared.BeforeScore = changed(declared.BeforeScore, func(b *policy.BeforeScore) {
-		b.Reads, b.Usage = everything(b.Reads, !b.Pure)
+		b.Reads = ofNodes(ofPods(b.Reads, b.Pure), b.Pure)
 	})
-	declared.Annotations = []string{""}
 	if current := declared.Current; current != nil {
 		declared.Current = func() *policy.Policy {
 			return changed(current(), func(newer *policy.Policy) { *newer = Everything(*newer) })
@@ -100,11 +103,24 @@ func changed[V any](declared *V, change func(*V)) *V {
 	return &copied
 }
 
-func everything(reads *policy.Reads, identity bool) (of *policy.Reads, usage bool) {
-	if reads == nil || !reads.CountsPods() {
-		return nil, true
+// ofPods is everything that a verb may read of pods.
+func ofPods(reads *policy.Reads, pure bool) *policy.Reads {
+	all := reads.AndEverything()
+	all.PodAnnotations("")
+	if !pure {
+		all.Pod(policy.PodIdentity, policy.PodRawJSON)
 	}
-	return reads.Everything(identity), true
+	return all
+}
+
+// ofNodes adds everything that a verb may read of nodes.
+func ofNodes(all *policy.Reads, pure bool) *policy.Reads {
+	all.Node(policy.NodeUsage, policy.NodeImages)
+	all.NodeAnnotations("")
+	if !pure {
+		all.Node(policy.NodeRawJSON)
+	}
+	return all
 }
 
 // Filter are the rejected nodes in the order given; compare them with slices.EqualFunc(rejected, want, policytest.Rejected.Is).
@@ -121,6 +137,7 @@ func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) 
 				verdicts[position] = Rejected{
 					Node: nodes[position].row.GetName(), Reason: rejection.GetReason(), Rule: rejection.GetRule(),
 					Unresolvable: rejection.GetKind() == v1beta1.RejectionKind_REJECTION_KIND_UNRESOLVABLE,
+					RetryAfter:   time.Duration(rejection.GetRetryAfterSeconds()) * time.Second,
 				}
 			}
 		}
@@ -133,12 +150,16 @@ func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) 
 	return rejected, reasonMistake(rejected)
 }
 
-// Score are the raw scores, one a node, in the order given. Errors are as of [Filter].
+// Score are the raw scores, one a node, in the order given; [policy.NoOpinion] where there is none. Errors are as of [Filter].
 func Score(source policy.Source, pod *Pod, nodes ...*Node) ([]int32, error) {
 	const verb = v1beta1.Verb_VERB_SCORE
 	scores, err := perNode(source, verb, nodes, func(one, two int32) bool { return one == two }, func(nodes []*Node) ([]int32, error) {
 		response, err := call(source, verb, pod, nodes, (*policy.Service).Score, &v1beta1.ScoreRequest{})
-		return response.GetScores().GetValues(), err
+		scores := response.GetScores().GetValues()
+		for _, position := range response.GetScores().GetAbsent() {
+			scores[position] = policy.NoOpinion
+		}
+		return scores, err
 	})
 	if err != nil {
 		return nil, err
@@ -197,11 +218,29 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 	}
 }
 
+// Observe lets the policy observe outcomes, in one request. The error is the one that the gateway would get.
+func Observe(ctx context.Context, source policy.Source, outcomes ...policy.Outcome) error {
+	service, err := policy.NewService(source)
+	if err != nil {
+		return err
+	}
+	request := &v1beta1.ReportRequest{
+		Call: &v1beta1.Call{Id: "test", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test"},
+	}
+	for _, outcome := range outcomes {
+		request.Outcomes = append(request.Outcomes, &v1beta1.Outcome{
+			Call: outcome.Call, Namespace: outcome.Namespace, Name: outcome.Name, Uid: outcome.UID,
+			Kind: v1beta1.OutcomeKind(outcome.Kind), Node: outcome.Node,
+		})
+	}
+	_, err = service.Report(ctx, request)
+	return withoutCode(err)
+}
+
 // asked are the fields of a request that all verbs have, for a decision.
 type asked struct {
 	service *policy.Service
-	info    *v1beta1.GetInfoResponse
-	verb    *v1beta1.VerbInfo
+	reads   *v1beta1.Reads
 	call    *v1beta1.Call
 	pod     *v1beta1.Pod
 	nodes   *v1beta1.Nodes
@@ -239,28 +278,21 @@ func ask(source policy.Source, verb v1beta1.Verb, pod *Pod, nodes []*Node) (*ask
 	if err != nil {
 		return nil, withoutCode(err)
 	}
-	declared := &v1beta1.VerbInfo{Verb: verb, NodeView: v1beta1.NodeView_NODE_VIEW_FACTS}
-	for _, listed := range info.GetVerbs() {
-		if listed.GetVerb() == verb {
-			declared = listed
-		}
+	reads := listed(info, verb).GetReads()
+	encoded, err := proto.Marshal(reads)
+	if err != nil {
+		return nil, err
 	}
-	asked := &asked{service: service, info: info, verb: declared}
+	digest := sha256.Sum256(encoded)
+	asked := &asked{service: service, reads: reads}
 	asked.call = &v1beta1.Call{
-		Id: "test", Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Snapshot: pod.snapshot, Cluster: pod.cluster,
+		Id: pod.callID, Purpose: v1beta1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: digest[:],
+		Snapshot: pod.snapshot, Cluster: pod.cluster,
 	}
-	if reads := declared.GetReads(); reads != nil {
-		encoded, err := proto.Marshal(reads)
-		if err != nil {
-			return nil, err
-		}
-		digest := sha256.Sum256(encoded)
-		asked.call.Reads = digest[:]
-	}
-	asked.pod = sentPod(pod.pod, info, declared, nodes)
+	asked.pod = sentPod(pod.pod, reads.GetPod(), nodes)
 	rows := &v1beta1.NodeRows{}
 	for _, node := range nodes {
-		rows.Rows = append(rows.Rows, sentRow(node, info, declared))
+		rows.Rows = append(rows.Rows, sentRow(node, reads.GetNode()))
 	}
 	asked.nodes = &v1beta1.Nodes{Count: uint32(len(nodes)), Form: &v1beta1.Nodes_Rows{Rows: rows}}
 	return asked, nil
@@ -271,7 +303,7 @@ func (a *asked) candidate(candidate *Candidate) *v1beta1.Candidate {
 	for _, victim := range candidate.victims {
 		var pod *v1beta1.Pod
 		if victim.pod != nil {
-			pod = sentPod(victim.pod.pod, a.info, a.verb, nil)
+			pod = sentPod(victim.pod.pod, a.reads.GetPod(), nil)
 			pod.TopologyCounts = nil
 		}
 		sent.Victims = append(sent.Victims, &v1beta1.Victim{Uid: victim.uid, Pod: pod})

@@ -1,7 +1,6 @@
 package policytest
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,28 +11,25 @@ import (
 
 // What the gateway sends of an object to a verb. All of this follows from the handshake alone, as for the gateway.
 
-// sentPod is the pod for a verb, to be placed on one of these nodes.
-func sentPod(pod *v1beta1.Pod, info *v1beta1.GetInfoResponse, verb *v1beta1.VerbInfo, nodes []*Node) *v1beta1.Pod {
+// everyKey selects all entries of a map.
+var everyKey = &v1beta1.MapReads{Prefixes: []string{""}}
+
+// sentPod is the pod for a verb that reads this, to be placed on one of these nodes.
+func sentPod(pod *v1beta1.Pod, reads *v1beta1.PodReads, nodes []*Node) *v1beta1.Pod {
 	sent := clone(pod)
-	if !info.GetPodRaw() {
+	if !slices.Contains(reads.GetParts(), v1beta1.PodPart_POD_PART_RAW_JSON) {
 		sent.RawJson = nil
 	}
-	if verb.GetEffects() == v1beta1.Effects_EFFECTS_PURE {
+	if !slices.Contains(reads.GetParts(), v1beta1.PodPart_POD_PART_IDENTITY) {
 		sent.Identity = nil
 	}
-	reads := verb.GetReads()
-	if reads == nil {
-		sent.Facts.Annotations = withPrefixes(sent.Facts.Annotations, info.GetAnnotationPrefixes())
-		return sent
+	facts, labels := sent.Facts, everyKey
+	if !reads.GetEverything() {
+		keepParts(facts.ProtoReflect(), reads.GetParts())
+		labels = reads.GetLabels()
 	}
-	if !slices.Contains(reads.GetPod().GetParts(), v1beta1.PodPart_POD_PART_IDENTITY) {
-		sent.Identity = nil
-	}
-	facts, of := sent.Facts, reads.GetPod()
-	keepParts(facts.ProtoReflect(), of.GetParts())
-	facts.Labels, facts.LabelValues, facts.AbsentLabels = split(facts.Labels, of.GetLabels())
-	facts.Annotations, facts.AnnotationValues, facts.AbsentAnnotations = split(facts.Annotations, of.GetAnnotations())
-	for _, counted := range reads.GetPod().GetTopologyCounts() {
+	facts.Labels, facts.Annotations = selected(facts.Labels, labels), selected(facts.Annotations, reads.GetAnnotations())
+	for _, counted := range reads.GetTopologyCounts() {
 		sent.TopologyCounts = append(sent.TopologyCounts, topologyCounts(counted, pod, nodes))
 	}
 	return sent
@@ -54,52 +50,60 @@ func keepParts[P interface {
 	}
 }
 
-// sentRow is the node for a verb.
-func sentRow(node *Node, info *v1beta1.GetInfoResponse, verb *v1beta1.VerbInfo) *v1beta1.NodeRow {
+// sentRow is the node for a verb that reads this.
+func sentRow(node *Node, reads *v1beta1.NodeReads) *v1beta1.NodeRow {
 	sent := clone(node.row)
-	if verb.GetNodeView() != v1beta1.NodeView_NODE_VIEW_FACTS_AND_RAW {
+	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_RAW_JSON) {
 		sent.RawJson = nil
 	}
-	if !verb.GetUsage() {
+	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_USAGE) {
 		sent.Usage = nil
 	}
-	reads := verb.GetReads()
-	if verb.GetNodeView() == v1beta1.NodeView_NODE_VIEW_NAME {
-		return &v1beta1.NodeRow{Name: sent.GetName()}
+	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_IMAGES) {
+		sent.Facts.Images = nil
 	}
-	if reads == nil {
-		sent.Facts.Annotations = withPrefixes(sent.Facts.Annotations, info.GetAnnotationPrefixes())
-		return sent
+	facts, labels := sent.Facts, everyKey
+	if !reads.GetEverything() {
+		if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_NAME) {
+			sent.Name = ""
+		}
+		keepParts(facts.ProtoReflect(), reads.GetParts())
+		labels = reads.GetLabels()
 	}
-	if !slices.Contains(reads.GetNode().GetParts(), v1beta1.NodePart_NODE_PART_NAME) {
-		sent.Name = ""
-	}
-	for _, counted := range reads.GetNode().GetPodCounts() {
+	facts.Labels, facts.Annotations = selected(facts.Labels, labels), selected(facts.Annotations, reads.GetAnnotations())
+	for _, counted := range reads.GetPodCounts() {
 		sent.PodCounts = append(sent.PodCounts, podCounts(counted, node))
 	}
-	facts, of := sent.Facts, reads.GetNode()
-	keepParts(facts.ProtoReflect(), of.GetParts())
-	facts.Labels, facts.LabelValues, facts.AbsentLabels = split(facts.Labels, of.GetLabels())
-	facts.Annotations, facts.AnnotationValues, facts.AbsentAnnotations = split(facts.Annotations, of.GetAnnotations())
+	if !hasFacts(reads) {
+		sent.Facts = nil
+	}
 	return sent
 }
 
-// split is a map as entries with declared prefixes, and values of declared keys.
-func split(all map[string]string, reads *v1beta1.MapReads) (entries map[string]string, values []string, absent []uint32) {
-	for position, key := range reads.GetKeys() {
-		value, has := all[key]
-		values = append(values, value)
-		if !has {
-			absent = append(absent, uint32(position))
-		}
-	}
-	return withPrefixes(all, reads.GetPrefixes()), values, absent
+// hasFacts says whether more than the name is read of nodes.
+func hasFacts(reads *v1beta1.NodeReads) bool {
+	isMore := func(part v1beta1.NodePart) bool { return part != v1beta1.NodePart_NODE_PART_NAME }
+	return reads.GetEverything() || slices.ContainsFunc(reads.GetParts(), isMore) || reads.GetLabels() != nil ||
+		reads.GetAnnotations() != nil || len(reads.GetPodCounts()) > 0
 }
 
-func withPrefixes(all map[string]string, prefixes []string) map[string]string {
-	sent := maps.Clone(all)
-	maps.DeleteFunc(sent, func(key, _ string) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-	})
+// selected are values of declared keys, and the entries with declared prefixes; nil if there are none of both.
+func selected(all *v1beta1.MapValues, reads *v1beta1.MapReads) *v1beta1.MapValues {
+	sent := &v1beta1.MapValues{Entries: map[string]string{}}
+	for position, key := range reads.GetKeys() {
+		value, has := all.GetEntries()[key]
+		sent.Values = append(sent.Values, value)
+		if !has {
+			sent.Absent = append(sent.Absent, uint32(position))
+		}
+	}
+	for key, value := range all.GetEntries() {
+		if slices.ContainsFunc(reads.GetPrefixes(), func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			sent.Entries[key] = value
+		}
+	}
+	if len(sent.Values)+len(sent.Entries) == 0 {
+		return nil
+	}
 	return sent
 }

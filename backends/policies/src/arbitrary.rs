@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use extender_policy_sdk::{
-    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
-    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
-    testing::{NodeFacts, PodFacts, TestNode, TestPod},
+    Container, NodeAddress, NodeAffinity, NodeImage, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    NodeUsage, NonZero, OwnerReference, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm, ResourceClaim,
+    Resources, SystemInfo, Taint, Toleration, TopologySpreadConstraint, Volume,
+    testing::{MapValues, NodeFacts, PodFacts, TestNode, TestPod},
 };
 use proptest::{collection::vec, option, prelude::*};
 
@@ -23,6 +24,10 @@ pub(crate) fn value() -> impl Strategy<Value = String> {
 
 fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
     prop::collection::btree_map(key(), value(), 0..5)
+}
+
+fn entries(entries: BTreeMap<String, String>) -> MapValues {
+    MapValues { entries, ..MapValues::default() }
 }
 
 pub(crate) fn resources() -> impl Strategy<Value = Resources> {
@@ -71,18 +76,47 @@ fn template() -> impl Strategy<Value = PodFacts> {
     let owner = (key(), key());
     let owner = owner.prop_map(|(name, uid)| OwnerReference { name, uid, ..OwnerReference::default() });
     let toleration = key().prop_map(|key| Toleration { key, ..Toleration::default() });
-    let volume = key().prop_map(|name| Volume { claim: name.clone(), name });
-    (option::of(owner), vec(toleration, 0..2), vec(volume, 0..2), key(), key(), 0..3).prop_map(
-        |(owner, tolerations, volumes, scheduler_name, priority_class_name, priority)| PodFacts {
+    let volume = key().prop_map(|name| Volume { claim: name.clone(), name, ..Volume::default() });
+    let facts = (option::of(owner), vec(toleration, 0..2), vec(volume, 0..2), key(), key(), 0..3, others());
+    facts.prop_map(|(owner, tolerations, volumes, scheduler_name, priority_class_name, priority, others)| {
+        PodFacts {
             owner,
             tolerations,
             volumes,
             scheduler_name,
             priority_class_name,
-            priority,
+            priority: Some(priority),
+            ..others
+        }
+    })
+}
+
+/// The other parts of a template: lists and names.
+fn others() -> impl Strategy<Value = PodFacts> {
+    let container = key().prop_map(|name| Container { name, ..Container::default() });
+    let term = key().prop_map(|topology_key| PodAffinityTerm { topology_key, ..PodAffinityTerm::default() });
+    let affinity = vec(term, 0..2).prop_map(|required| PodAffinity { required, ..PodAffinity::default() });
+    let spread = key().prop_map(|topology_key| TopologySpreadConstraint {
+        topology_key,
+        ..TopologySpreadConstraint::default()
+    });
+    let claim = key().prop_map(|name| ResourceClaim { name, ..ResourceClaim::default() });
+    let lists = (vec(container, 0..2), option::of(affinity), vec(spread, 0..2), vec(claim, 0..2));
+    (lists, (key(), key(), key(), key())).prop_map(|(lists, names)| {
+        let (containers, pod_affinity, topology_spread, resource_claims) = lists;
+        let (pod_group_name, runtime_class_name, preemption_policy, service_account_name) = names;
+        PodFacts {
+            containers,
+            pod_affinity,
+            topology_spread,
+            resource_claims,
+            pod_group_name,
+            runtime_class_name,
+            preemption_policy,
+            service_account_name,
             ..PodFacts::default()
-        },
-    )
+        }
+    })
 }
 
 /// A pod of one of three namespaces.
@@ -104,8 +138,8 @@ pub(crate) fn pod_in(namespace: &'static str) -> impl Strategy<Value = TestPod> 
         )| {
             PodFacts {
                 namespace,
-                labels,
-                annotations,
+                labels: Some(entries(labels)),
+                annotations: Some(entries(annotations)),
                 node_selector,
                 requests,
                 nonzero_requests,
@@ -117,13 +151,29 @@ pub(crate) fn pod_in(namespace: &'static str) -> impl Strategy<Value = TestPod> 
     )
 }
 
+/// What the kubelet and the cloud report of a node.
+fn machine() -> impl Strategy<Value = NodeFacts> {
+    let image = key().prop_map(|name| NodeImage { names: vec![name], bytes: 0 });
+    let info = key().prop_map(|architecture| SystemInfo { architecture, ..SystemInfo::default() });
+    let address = key().prop_map(|address| NodeAddress { address, ..NodeAddress::default() });
+    (vec(image, 0..2), option::of(info), vec(address, 0..2), key()).prop_map(
+        |(images, system_info, addresses, provider_id)| NodeFacts {
+            images,
+            system_info,
+            addresses,
+            provider_id,
+            ..NodeFacts::default()
+        },
+    )
+}
+
 fn node() -> impl Strategy<Value = TestNode> {
     let taint = key().prop_map(|key| Taint { key, ..Taint::default() });
     let amounts = (option::of(resources()), option::of(resources()));
     let usage = (option::of(resources()), option::of(nonzero()))
         .prop_map(|(requested, nonzero)| NodeUsage { requested, nonzero });
     let used = (option::of(usage), vec((pod(), 0..3_u32, 0..2_u32), 0..3));
-    ("[a-c]", (map(), map(), map()), vec(taint, 0..2), any::<bool>(), amounts, used).prop_map(
+    ("[a-c]", (map(), map(), map()), vec(taint, 0..2), any::<bool>(), amounts, used, machine()).prop_map(
         |(
             name,
             (labels, annotations, conditions),
@@ -131,16 +181,17 @@ fn node() -> impl Strategy<Value = TestNode> {
             unschedulable,
             (capacity, allocatable),
             (usage, pods),
+            machine,
         )| {
             let facts = NodeFacts {
-                labels,
-                annotations,
+                labels: Some(entries(labels)),
+                annotations: Some(entries(annotations)),
                 conditions,
                 taints,
-                unschedulable,
+                unschedulable: Some(unschedulable),
                 capacity,
                 allocatable,
-                ..NodeFacts::default()
+                ..machine
             };
             let node = TestNode::from_facts(name, facts);
             let node = usage.into_iter().fold(node, TestNode::usage);

@@ -21,8 +21,8 @@ mod tls;
 use std::collections::HashMap;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Bind, BindAsk, BoxFuture, Candidate, CannotAnswer, Eviction, Info, NodePart, Nodes,
-    NotReady, Pod, Policy, Reads, Scale, Unanswered, Verb, Verdict, View,
+    Args, ArgsError, Bind, BindAsk, BoxFuture, Candidate, CannotAnswer, Eviction, Info, NO_OPINION, NodePart,
+    Nodes, NotReady, Pod, PodPart, Policy, Reads, Scale, Unanswered, Verb, Verdict,
 };
 
 pub use self::allowed::{Allowed, Url};
@@ -56,11 +56,6 @@ impl HttpExtender {
         Ok(Self { name: name.to_owned(), entry, client })
     }
 
-    /// What is sent of each node for filter and prioritize.
-    fn view(&self) -> View {
-        if self.entry.node_cache_capable { View::Name } else { View::FactsAndRaw }
-    }
-
     async fn ask(&self, verb: Option<&str>, body: Result<Vec<u8>, String>) -> Result<Vec<u8>, Unanswered> {
         // The SDK calls no verb that is not declared.
         let verb = verb.ok_or_else(|| NotReady("the verb is not configured".to_owned()))?;
@@ -72,23 +67,27 @@ impl Policy for HttpExtender {
     fn info(&self) -> Info {
         let Entry { filter_verb, prioritize_verb, preempt_verb, bind_verb, .. } = &self.entry;
         let mut names = Reads::new();
-        names.node(NodePart::Name);
-        let verb = |view: View, effective: Effective| {
-            let verb = Verb::whole_set().waits().view(view).reads(&names);
+        names.node(NodePart::Name).pod(PodPart::RawJson);
+        let mut nodes = names.clone();
+        if !self.entry.node_cache_capable {
+            nodes.node(NodePart::RawJson);
+        }
+        let verb = |reads: &Reads, effective: Effective| {
+            let verb = Verb::whole_set().waits().reads(reads);
             if self.entry.side_effects.contains(&effective) { verb.side_effects() } else { verb }
         };
-        let mut info = Info::new(&self.name, env!("CARGO_PKG_VERSION")).raw_pod();
+        let mut info = Info::new(&self.name, env!("CARGO_PKG_VERSION"));
         if filter_verb.is_some() {
-            info = info.filters(verb(self.view(), Effective::Filter));
+            info = info.filters(verb(&nodes, Effective::Filter));
         }
         if prioritize_verb.is_some() {
-            info = info.scores(verb(self.view(), Effective::Prioritize), Scale::unbounded());
+            info = info.scores(verb(&nodes, Effective::Prioritize), Scale::unbounded());
         }
         if preempt_verb.is_some() {
-            info = info.preempts(verb(View::Name, Effective::Preempt));
+            info = info.preempts(verb(&names, Effective::Preempt));
         }
         if bind_verb.is_some() {
-            info = info.binds_reading(&Reads::new());
+            info = info.binds();
         }
         info
     }
@@ -191,9 +190,10 @@ fn rejected(name: &str, failed: &HashMap<String, String>, unresolvable: &HashMap
     }
 }
 
-/// Scores of extenders are 0 to 10. kube-scheduler takes others as they are, and calculates with 64 bits.
+/// Scores of extenders are 0 to 10. kube-scheduler takes others as they are, and calculates with 64 bits. None of them is
+/// [`NO_OPINION`].
 fn narrowed(score: i64) -> i32 {
-    let score = score.clamp(i32::MIN.into(), i32::MAX.into());
+    let score = score.clamp(i64::from(NO_OPINION) + 1, i32::MAX.into());
     i32::try_from(score).expect("it was clamped")
 }
 

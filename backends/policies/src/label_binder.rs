@@ -9,9 +9,7 @@ mod cluster;
 
 use std::collections::BTreeMap;
 
-use extender_policy_sdk::{
-    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Reads, Unanswered,
-};
+use extender_policy_sdk::{Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Unanswered};
 use kube::Client;
 
 use self::{args::Annotations, cluster::NodesAndPods};
@@ -60,7 +58,7 @@ type Pairs = BTreeMap<String, String>;
 impl Policy for LabelBinder {
     /// The Binding needs nothing of the pod but its names, and the labels of the node come from the apiserver.
     fn info(&self) -> Info {
-        Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds_reading(&Reads::new())
+        Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds()
     }
 
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {

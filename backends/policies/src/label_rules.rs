@@ -9,7 +9,7 @@ pub mod rule;
 pub mod summary;
 
 use extender_policy_sdk::{
-    Candidate, Eviction, Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict, View,
+    Candidate, Eviction, Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict,
 };
 
 use self::rule::{Preference, Protection, Refusal};
@@ -61,7 +61,7 @@ impl Policy for LabelRules {
         let normalization = if preferences.is_empty() { Normalization::None } else { *normalization };
         let scale = Scale::between(rule::bounds(preferences)).normalize(normalization);
         let placement = Verb::per_node().pure().reads(&reads::of_placement(&self.rules));
-        let eviction = Verb::per_node().view(View::Name).reads(&reads::of_eviction(&self.rules));
+        let eviction = Verb::per_node().reads(&reads::of_eviction(&self.rules));
         Info::new(&self.name, version)
             .revision(format!("{version}+{content_hash:016x}"))
             .rejected_configuration(&self.rejected)
@@ -85,7 +85,7 @@ impl Policy for LabelRules {
             self.rules.preferences.iter().filter(|rule| rule.pods.includes(pod)).collect();
         let score = |node| {
             let met = preferences.iter().filter(|rule| rule.prefers(&node));
-            met.fold(0, |sum: i32, rule| sum.saturating_add(rule.score))
+            rule::sum(met.map(|rule| rule.score))
         };
         nodes.iter().map(score).collect()
     }

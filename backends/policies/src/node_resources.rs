@@ -45,8 +45,9 @@ impl Policy for NodeResources {
     /// Both verbs declare the same, so that scores come with the verdicts.
     fn info(&self) -> Info {
         let mut reads = Reads::new();
-        reads.pod(PodPart::Requests).pod(PodPart::NonzeroRequests).node(NodePart::Allocatable);
-        let verb = Verb::per_node().pure().usage().reads(&reads);
+        reads.pod(PodPart::Requests).pod(PodPart::NonzeroRequests);
+        reads.node(NodePart::Allocatable).node(NodePart::Usage);
+        let verb = Verb::per_node().pure().reads(&reads);
         let scale = Scale::between(0..=allocation::MAX_SCORE).normalize(Normalization::Range);
         Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb.clone()).scores(verb, scale)
     }

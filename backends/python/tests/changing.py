@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from extender_policy import ChangedPart, Hook, Info, Node, Nodes, Pod, Policy
+from extender_policy import ChangedPart, Hook, Info, Node, Nodes, Pod, Policy, Reads
 
 POD_PARTS = tuple(part for part in ChangedPart if part < ChangedPart.NODE_LABELS)
 NODE_PARTS = tuple(part for part in ChangedPart if part >= ChangedPart.NODE_LABELS)
 
 
 def everything() -> Info:
-    info = Info("hooks", "1").revision("r1").before_filter(Hook.of_pod().changes(*POD_PARTS))
-    return info.before_filter_nodes(Hook.per_node().changes(*NODE_PARTS)).before_score(
-        Hook.whole_set().changes(*ChangedPart)
+    reads = Reads.everything()
+    info = Info("hooks", "1").revision("r1").before_filter(Hook.of_pod().reads(reads).changes(*POD_PARTS))
+    return info.before_filter_nodes(Hook.per_node().reads(reads).changes(*NODE_PARTS)).before_score(
+        Hook.whole_set().reads(reads).changes(*ChangedPart)
     )
 
 

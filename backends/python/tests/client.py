@@ -15,6 +15,7 @@ from extender_policy._api.v1beta1 import (
     hooks_pb2,
     info_pb2,
     introspection_pb2,
+    map_pb2,
     node_pb2,
     pod_pb2,
     policy_pb2,
@@ -135,12 +136,26 @@ def reason(failed: Any) -> str:
     return found.removeprefix("ERROR_REASON_")
 
 
-def call(purpose: policy_pb2.Purpose = policy_pb2.PURPOSE_DECIDE, **fields: Any) -> policy_pb2.Call:
-    return policy_pb2.Call(id="c1", purpose=purpose, gateway="g", backend="b", **fields)
-
-
 def sha256(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
+
+
+def digest(reads: info_pb2.Reads) -> bytes:
+    """`Call.reads` of the calls to a verb with this declaration."""
+    return sha256(reads.SerializeToString(deterministic=True))
+
+
+POD = info_pb2.PodReads(everything=True)
+EVERYTHING = digest(info_pb2.Reads(pod=POD, node=info_pb2.NodeReads(everything=True)))
+EVERYTHING_OF_PODS = digest(info_pb2.Reads(pod=POD))
+NOTHING = digest(info_pb2.Reads())
+
+
+def call(
+    purpose: policy_pb2.Purpose = policy_pb2.PURPOSE_DECIDE, reads: bytes = EVERYTHING, **fields: Any
+) -> policy_pb2.Call:
+    """To a verb that reads everything, unless it is said what it reads."""
+    return policy_pb2.Call(id="c1", purpose=purpose, gateway="g", backend="b", reads=reads, **fields)
 
 
 def named(args: bytes) -> dict[str, Any]:
@@ -156,15 +171,21 @@ def by_digest(args: bytes) -> dict[str, Any]:
 def reads_of(client: Client, verb: int | None = None, args: bytes = b"") -> bytes:
     """`Call.reads` of the calls to this verb, or to the first one."""
     declared = next(found for found in client.get_info(args).verbs if verb in (None, found.verb))
-    return sha256(declared.reads.SerializeToString()) if declared.HasField("reads") else b""
+    return digest(declared.reads)
+
+
+def values(*given: str, absent: Sequence[int] = ()) -> map_pb2.MapValues:
+    """Labels by the positions of their keys."""
+    return map_pb2.MapValues(values=given, absent=absent)
 
 
 def pod(**facts: Any) -> pod_pb2.Pod:
-    return pod_pb2.Pod(facts=pod_pb2.PodFacts(**{"namespace": "shop", **facts}))
+    return pod_pb2.Pod(facts=pod_pb2.PodFacts(**{"namespace": "shop", "priority": 0, **facts}))
 
 
-def row(name: str, **facts: Any) -> node_pb2.NodeRow:
-    return node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts(**facts))
+def row(name: str, **labels: str) -> node_pb2.NodeRow:
+    facts = node_pb2.NodeFacts(unschedulable=False, labels=map_pb2.MapValues(entries=labels))
+    return node_pb2.NodeRow(name=name, facts=facts)
 
 
 def inline(rows: Sequence[node_pb2.NodeRow]) -> node_pb2.Nodes:

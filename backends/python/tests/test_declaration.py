@@ -21,11 +21,12 @@ from extender_policy import (
     Scale,
     Server,
     Verb,
-    View,
     testing,
 )
 from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._declaration import Declaration
+
+NODE_TABLE = "extender.policy.v1beta1.NodeTableService"
 
 
 def pure() -> Info:
@@ -57,17 +58,6 @@ def test_the_bounds_of_a_scale_are_integers_of_32_bits(bounds: tuple[Any, Any]) 
     with pytest.raises(DeclarationError, match=f"the scale is {bounds[0]} to {bounds[1]}; expected integers from"):
         Declaration(scores(Scale.between(*bounds)))
     Declaration(scores(Scale.between(-(2**31), 2**31 - 1)))
-
-
-def test_a_view_of_names_keeps_what_else_is_read_of_nodes() -> None:
-    # The gateway rejects it, so it must see that it is read.
-    def sent(reads: Reads) -> info_pb2.Reads:
-        return Declaration(Info("p", "1").filters(Verb.per_node().view(View.NAME).reads(reads))).response.verbs[0].reads
-
-    assert not sent(Reads().node(NodePart.NAME)).HasField("node")
-    reads = Reads()
-    reads.node_label("zone")
-    assert list(sent(reads).node.labels.keys) == ["zone"]
 
 
 def test_a_verb_that_is_pure_has_no_side_effects() -> None:
@@ -194,78 +184,80 @@ def test_a_coroutine_function_needs_the_other_server() -> None:
         Server(Waits())
 
 
-def test_nodes_of_which_nothing_is_read_are_names() -> None:
-    def declared(verb: Verb) -> tuple[int, int]:
-        response = Declaration(Info("p", "1").filters(verb.reads(Reads()))).response
-        return response.verbs[0].node_view, len(response.services)
+NODE_READS: list[tuple[Reads, bool]] = [
+    (Reads(), False),
+    (Reads().node(NodePart.NAME), False),
+    (Reads().node(NodePart.USAGE), True),
+    (Reads().node(NodePart.NAME, NodePart.RAW_JSON), True),
+    (Reads.everything(), True),
+]
 
-    assert declared(Verb.per_node()) == (info_pb2.NODE_VIEW_NAME, 0)
-    assert declared(Verb.per_node().usage()) == (info_pb2.NODE_VIEW_FACTS, 1)
-    assert declared(Verb.per_node().view(View.FACTS_AND_RAW)) == (info_pb2.NODE_VIEW_FACTS_AND_RAW, 1)
+
+@pytest.mark.parametrize(("reads", "has_table"), NODE_READS)
+def test_there_are_tables_of_more_than_names(reads: Reads, has_table: bool) -> None:
+    response = Declaration(Info("p", "1").filters(Verb.per_node().reads(reads))).response
+    assert (NODE_TABLE in response.services) == has_table
 
 
-def test_names_alone_need_no_facts() -> None:
-    def declared(verb: Verb) -> tuple[int, list[int] | None]:
-        reads = Reads().node(NodePart.NAME)
-        message = Declaration(Info("p", "1").filters(verb.reads(reads))).response.verbs[0]
-        has_node = message.reads.HasField("node")
-        return message.node_view, list(map(int, message.reads.node.parts)) if has_node else None
+def test_a_verb_that_declares_nothing_reads_nothing() -> None:
+    hooks = Info("p", "1").before_filter(POD_LABELS).before_filter_nodes(NODE_LABELS).before_score(NODE_LABELS)
+    verb = Verb.whole_set()
+    response = Declaration(hooks.filters(verb).scores(verb, Scale.unbounded()).preempts(verb).binds()).response
+    assert len(response.verbs) == 7
+    assert all(verb.HasField("reads") and not verb.reads.ByteSize() for verb in response.verbs)
 
-    assert declared(Verb.per_node()) == (info_pb2.NODE_VIEW_NAME, None)
-    assert declared(Verb.per_node().view(View.NAME)) == (info_pb2.NODE_VIEW_NAME, None)
-    assert declared(Verb.per_node().usage()) == (info_pb2.NODE_VIEW_FACTS, [6])
+
+def test_a_verb_without_nodes_reads_everything_of_the_pod() -> None:
+    hook = POD_LABELS.reads(Reads.everything().node(NodePart.USAGE).pod(PodPart.IDENTITY))
+    response = Declaration(before_filter(hook).binds(Reads.everything())).response
+    of_pod = info_pb2.PodReads(everything=True)
+    assert response.verbs[0].reads == info_pb2.Reads(pod=of_pod)
+    assert response.verbs[1].reads == info_pb2.Reads(
+        pod=info_pb2.PodReads(everything=True, parts=["POD_PART_IDENTITY"])
+    )
+    # The gateway rejects what else is declared about nodes, so it must see it.
+    bind = Declaration(Info("p", "1").binds(Reads().node(NodePart.NAME))).response.verbs[0]
+    assert list(bind.reads.node.parts) == [info_pb2.NODE_PART_NAME]
 
 
 def test_the_handshake_has_everything_that_is_declared() -> None:
     info = (
         Info("p", "1.2.3")
-        .filters(Verb.whole_set().side_effects().view(View.NAME))
+        .filters(Verb.whole_set().side_effects().reads(Reads.everything()))
         .scores(Verb.per_node(), Scale.unbounded().normalize(Normalization.MIN_MAX).reversed())
-        .annotations("acme.io/")
-        .annotations("b", "c")
-        .raw_pod()
         .without_node_table()
-        .binds(Reads())
+        .binds(Reads().pod(PodPart.OWNER))
     )
     response = Declaration(info).response
-    assert (response.revision, response.pod_raw, list(response.services)) == ("1.2.3", True, [])
-    assert list(response.annotation_prefixes) == ["acme.io/", "b", "c"]
+    assert (response.revision, list(response.services)) == ("1.2.3", [])
     filters, score, bind = response.verbs
-    assert (filters.scope, filters.node_view) == (info_pb2.SCOPE_WHOLE_SET, info_pb2.NODE_VIEW_NAME)
+    assert (filters.scope, filters.reads.node.everything) == (info_pb2.SCOPE_WHOLE_SET, True)
     assert (filters.effects, score.effects) == (info_pb2.EFFECTS_CHANGES_OUTSIDE, info_pb2.EFFECTS_READS_OUTSIDE)
     assert score.scope == info_pb2.SCOPE_NODE
     assert (score.normalization, score.reversed) == (info_pb2.NORMALIZATION_MIN_MAX, True)
-    assert (bind.verb, bind.HasField("reads"), bind.node_view) == (info_pb2.VERB_BIND, True, 0)
+    assert (bind.verb, list(bind.reads.pod.parts)) == (info_pb2.VERB_BIND, [info_pb2.POD_PART_OWNER])
     bounds = Declaration(scores(Scale.between(-3, 7))).response.verbs[0]
     assert (bounds.score_min, bounds.score_max) == (-3, 7)
 
 
 def test_hooks_are_declared_like_verbs() -> None:
-    reads = Reads()
+    reads = Reads().node(NodePart.USAGE)
     reads.node_label("zone")
     info = (
         Info("p", "1")
         .before_filter(POD_LABELS.pure().changes(ChangedPart.POD_REQUESTS, ChangedPart.POD_LABELS))
-        .before_filter_nodes(Hook.whole_set().usage().reads(reads).changes(ChangedPart.NODE_TAINTS))
-        .before_score(NODE_LABELS.view(View.NAME))
+        .before_filter_nodes(Hook.whole_set().reads(reads).changes(ChangedPart.NODE_TAINTS))
+        .before_score(NODE_LABELS)
     )
     response = Declaration(info).response
-    assert list(response.services) == [
-        "extender.policy.v1beta1.NodeTableService",
-        "extender.policy.v1beta1.HookService",
-    ]
+    assert list(response.services) == [NODE_TABLE, "extender.policy.v1beta1.HookService"]
     of_pod, of_nodes, score = response.verbs
-    assert (of_pod.verb, of_pod.node_view, of_pod.effects) == (info_pb2.VERB_BEFORE_FILTER, 0, info_pb2.EFFECTS_PURE)
+    assert (of_pod.verb, of_pod.effects) == (info_pb2.VERB_BEFORE_FILTER, info_pb2.EFFECTS_PURE)
     assert list(of_pod.changes) == [info_pb2.CHANGED_PART_POD_LABELS, info_pb2.CHANGED_PART_POD_REQUESTS]
-    assert (of_nodes.verb, of_nodes.node_view) == (info_pb2.VERB_BEFORE_FILTER_NODES, info_pb2.NODE_VIEW_FACTS)
-    assert (of_nodes.scope, of_nodes.usage) == (info_pb2.SCOPE_WHOLE_SET, True)
+    assert (of_nodes.verb, of_nodes.scope) == (info_pb2.VERB_BEFORE_FILTER_NODES, info_pb2.SCOPE_WHOLE_SET)
     assert of_nodes.effects == info_pb2.EFFECTS_READS_OUTSIDE
     assert list(of_nodes.reads.node.labels.keys) == ["zone"]
-    assert (score.verb, score.node_view, score.scope) == (
-        info_pb2.VERB_BEFORE_SCORE,
-        info_pb2.NODE_VIEW_NAME,
-        info_pb2.SCOPE_NODE,
-    )
+    assert (score.verb, score.scope) == (info_pb2.VERB_BEFORE_SCORE, info_pb2.SCOPE_NODE)
     assert list(score.changes) == [info_pb2.CHANGED_PART_NODE_LABELS]
 
 
@@ -284,7 +276,7 @@ def test_verbs_come_in_the_order_of_their_numbers_and_a_declaration_is_a_key() -
 
 def test_without_hooks_their_service_is_not_listed() -> None:
     response = Declaration(pure()).response
-    assert list(response.services) == ["extender.policy.v1beta1.NodeTableService"]
+    assert not response.services
     assert not response.verbs[0].changes
 
 

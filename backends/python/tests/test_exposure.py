@@ -22,6 +22,7 @@ from extender_policy import (
     Info,
     Options,
     Policy,
+    Reads,
     ServeError,
     Verb,
     Verdict,
@@ -57,7 +58,7 @@ class Binder(Policy):
 
 class Filters(Policy):
     def info(self) -> Info:
-        return Info("filters", "1").filters(Verb.per_node())
+        return Info("filters", "1").filters(Verb.per_node().reads(Reads.everything()))
 
     def filter(self, pod: object, node: object) -> Verdict:
         raise KeyError("password=hunter2")

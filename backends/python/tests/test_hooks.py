@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from changing import Changing, everything
-from client import Client, by_table, call, inline, pod, reads_of, row, status
+from client import EVERYTHING_OF_PODS, Client, by_table, call, inline, pod, reads_of, row, status, values
 from conftest import Serve
 from grpc import StatusCode
 from servers import serving
@@ -52,7 +52,7 @@ def asking(hook: Any, nodes: node_pb2.Nodes | None = None, **fields: Any) -> hoo
 
 
 def of_pod(placed: pod_pb2.Pod | None = None, **fields: Any) -> hooks_pb2.ChangeRequest:
-    request = asking(info_pb2.VERB_BEFORE_FILTER, **fields)
+    request = asking(info_pb2.VERB_BEFORE_FILTER, **{"reads": EVERYTHING_OF_PODS, **fields})
     request.pod.CopyFrom(placed or pod())
     return request
 
@@ -170,7 +170,10 @@ def test_a_request_is_for_a_hook_and_has_what_this_one_is_about(serve: Serve) ->
         (asking(info_pb2.VERB_UNSPECIFIED), "hook is missing; every request has it"),
         (asking(info_pb2.VERB_FILTER), "hook is 1; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or"),
         (asking(99), "hook is 99; expected VERB_BEFORE_FILTER"),
-        (asking(info_pb2.VERB_BEFORE_FILTER, rows("a")), "nodes is set; VERB_BEFORE_FILTER is about the pod"),
+        (
+            asking(info_pb2.VERB_BEFORE_FILTER, rows("a"), reads=EVERYTHING_OF_PODS),
+            "nodes is set; VERB_BEFORE_FILTER is about the pod",
+        ),
         (asking(info_pb2.VERB_BEFORE_FILTER_NODES), "nodes is missing; every request has it"),
         (asking(info_pb2.VERB_BEFORE_SCORE), "nodes is missing; every request has it"),
         (of_nodes(inline([])), "nodes.count is 0"),
@@ -180,7 +183,7 @@ def test_a_request_is_for_a_hook_and_has_what_this_one_is_about(serve: Serve) ->
 
 
 def test_a_hook_that_is_not_declared_is_not_served(serve: Serve) -> None:
-    hook = Hook.per_node().changes(ChangedPart.NODE_LABELS)
+    hook = Hook.per_node().reads(Reads.everything()).changes(ChangedPart.NODE_LABELS)
     client = serve(Changing(info=Info("p", "1").before_filter_nodes(hook)))
     assert client.change(of_nodes(rows("a"))).result.evaluated == 1
     for request in (of_pod(), of_scores(rows("a"))):
@@ -334,7 +337,7 @@ class Zones(Policy):
 def test_a_declaration_has_a_digest(serve: Serve) -> None:
     client = serve(Zones())
     reads = reads_of(client, info_pb2.VERB_BEFORE_FILTER)
-    placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"]))
+    placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(labels=values("web")))
     request = of_pod(placed, reads=reads)
     assert client.change(request).pod.set_labels == {"found": "web"}
     request.call.reads = reads_of(client, info_pb2.VERB_BEFORE_SCORE)
@@ -343,7 +346,7 @@ def test_a_declaration_has_a_digest(serve: Serve) -> None:
     request = of_pod(pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=reads)
     assert failing(lambda: client.change(request)) == (
         StatusCode.INVALID_ARGUMENT,
-        "pod.facts.label_values has 0 values, and 1 keys are declared",
+        "pod.facts.labels.values has 0 values, and 1 keys are declared",
     )
 
 
@@ -386,7 +389,7 @@ def test_a_mistake_names_the_node_and_the_method_that_was_written(serve: Serve) 
             testing.before_filter_nodes(policy, TestPod("shop"), nodes)
     # In service the names are not sent unless they are read.
     client = serve(Whole(of_node=tainted, info=info))
-    sent = inline([node_pb2.NodeRow(facts=node_pb2.NodeFacts(label_values=["z"]))])
+    sent = inline([node_pb2.NodeRow(facts=node_pb2.NodeFacts(labels=values("z")))])
     request = of_nodes(sent, reads=reads_of(client))
     code, text = failing(lambda: client.change(request))
     assert code is StatusCode.INTERNAL

@@ -29,12 +29,12 @@ from extender_policy import (
     Options,
     Pod,
     Policy,
+    Reads,
     Replaceable,
     Scale,
     Server,
     Verb,
     Verdict,
-    View,
     configured,
     testing,
 )
@@ -64,7 +64,7 @@ class Shows(Policy):
     def info(self) -> Info:
         info = (
             Info(self._name, "1")
-            .filters(Verb.per_node().view(View.NAME))
+            .filters(Verb.per_node())
             .shows("/quotas", "all quotas", lambda ask: ["shop", "bank"])
             .shows("/quotas/:namespace", "the quota of a namespace", self.quota)
             .shows("/quotas/:namespace/pods/:pod", "", lambda ask: dict(ask.parameters))
@@ -204,7 +204,7 @@ class Silent(Policy):
     """Shows nothing, and answers what the snapshot and the cluster are."""
 
     def info(self) -> Info:
-        verb = Verb.per_node()
+        verb = Verb.per_node().reads(Reads.everything())
         return Info("silent", "1").filters(verb).scores(verb, Scale.unbounded())
 
     def filter(self, pod: Pod, node: Node) -> Verdict:

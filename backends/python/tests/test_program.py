@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from certificates import Authority
-from client import Client, Stream, call, inline, question, row, status
+from client import NOTHING, Client, Stream, call, inline, question, row, status
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
@@ -110,7 +110,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def binding(name: str, seconds: float) -> policy_pb2.BindRequest:
-    return policy_pb2.BindRequest(call=call(), namespace="shop", name=name, uid="u", node=str(seconds))
+    return policy_pb2.BindRequest(call=call(reads=NOTHING), namespace="shop", name=name, uid="u", node=str(seconds))
 
 
 @pytest.mark.parametrize("kind", [[], ["--loop"]])
@@ -118,8 +118,7 @@ def binding(name: str, seconds: float) -> policy_pb2.BindRequest:
 def test_the_first_signal_finishes_calls_in_progress(kind: Sequence[str], number: signal.Signals) -> None:
     with started(SLOW, *kind) as (program, address), Client(address) as client, ThreadPoolExecutor() as pool:
         stream = Stream(client)
-        view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS)
-        stream.send(table_pb2.SyncNodesRequest(table="t1", version=1, view=view))
+        stream.send(table_pb2.SyncNodesRequest(table="t1", version=1, reads=info_pb2.NodeReads(everything=True)))
         bound = pool.submit(client.bind, binding("web", 1.0))
         assert program.stdout is not None
         assert program.stdout.readline() == "binding web\n"
@@ -255,7 +254,7 @@ def test_clients_must_present_a_certificate_of_the_ca(kind: Sequence[str], tmp_p
     with started(SLOW, *kind, *files, "--tls-client-ca", tmp_path / "ca.crt") as (_, address):
         with Client(address, authority.client(authority.issue("gateway"))) as client:
             assert client.get_info().name == "slow"
-            assert client.filter(question(inline([row("a")]))).result.evaluated == 1
+            assert client.filter(question(inline([row("a")]), reads=NOTHING)).result.evaluated == 1
         foreign = other.issue("stranger")
         for credentials in (
             authority.client(),

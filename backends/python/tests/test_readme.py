@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import extender_policy
-from extender_policy import Backend, NodeChange, PodChange, testing
+from extender_policy import Backend, NodeChange, Outcome, OutcomeKind, PodChange, testing
 from extender_policy._api.v1beta1 import info_pb2
 from extender_policy.testing import TestNode, TestPod
 
@@ -28,7 +29,7 @@ def shown(name: str, *arguments: object) -> Any:
     """A policy of the README."""
     text = (ROOT / "README.md").read_text()
     (block,) = (found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if f"class {name}(" in found)
-    names = {**vars(extender_policy), "Callable": Callable, "time": time}
+    names = {**vars(extender_policy), "Callable": Callable, "threading": threading, "time": time}
     exec(block, names)
     return names[name](*arguments)
 
@@ -57,3 +58,26 @@ def test_the_hooks_work() -> None:
         key="dedicated", operator="Equal", value="a", effect="NoSchedule"
     )
     assert testing.before_filter(shown("Dedicated"), TestPod("shop")) is None
+
+
+def test_the_licences_follow_the_outcomes() -> None:
+    policy = shown("Licences", 1)
+
+    def is_accepted(uid: str, call: str = "c1") -> bool:
+        return testing.filter(policy, TestPod("shop").identity("web", uid).call_id(call), [TestNode("a")]) == []
+
+    end = Outcome("c1", "shop", "web", "u1", OutcomeKind.NOT_BOUND)
+    assert (is_accepted("u1"), is_accepted("u2"), is_accepted("u1")) == (True, False, True)
+    testing.observe(policy, end, end)
+    assert (is_accepted("u2"), is_accepted("u2", "c2")) == (True, True)
+    end = end._replace(uid="u2", kind=OutcomeKind.SUPERSEDED)
+    # The second call has taken the licence again.
+    testing.observe(policy, end, end._replace(kind=OutcomeKind.NOT_BOUND))
+    assert not is_accepted("u1")
+    testing.observe(policy, end._replace(call="c2"))
+    assert (is_accepted("u1"), is_accepted("u2")) == (True, False)
+    bound = end._replace(uid="u1", call="c0", kind=OutcomeKind.BOUND, node="a")
+    testing.observe(policy, bound, *(end._replace(uid="u1", call=call) for call in ("c0", "c1")))
+    assert not is_accepted("u2")
+    testing.observe(policy, end._replace(uid="u1", call="c0", kind=OutcomeKind.DELETED))
+    assert is_accepted("u2")

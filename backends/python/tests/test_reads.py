@@ -12,11 +12,7 @@ import pytest
 from extender_policy import Info, NodePart, PodPart, PodsBy, Reads, UndeclaredRead, Verb
 from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._declaration import Declaration
-from extender_policy._layout import ENTRY, Access, Layout
-
-
-def layout(reads: Reads) -> Layout:
-    return Layout(reads, with_nodes=True)
+from extender_policy._layout import ENTRY, Layout
 
 
 def test_keys_are_sent_by_their_bytes_once_and_without_those_of_prefixes() -> None:
@@ -25,7 +21,7 @@ def test_keys_are_sent_by_their_bytes_once_and_without_those_of_prefixes() -> No
         reads.node_label(key)
     for prefix in ("a/", "a/b", "z"):
         reads.node_labels(prefix)
-    node = layout(reads).message.node
+    node = Layout(reads).message.node
     keys = list(node.labels.keys)
     assert keys == sorted(["b", "ä", "B", "\U0001f600", "\uffff"], key=str.encode)
     assert list(node.labels.prefixes) == ["a/", "z"]
@@ -33,7 +29,7 @@ def test_keys_are_sent_by_their_bytes_once_and_without_those_of_prefixes() -> No
 
 def test_parts_are_sent_in_ascending_order() -> None:
     reads = Reads().node(NodePart.NAME, NodePart.TAINTS).pod(PodPart.VOLUMES, PodPart.NAMESPACE, PodPart.VOLUMES)
-    message = layout(reads).message
+    message = Layout(reads).message
     assert (list(message.node.parts), list(message.pod.parts)) == ([1, 6], [2, 11])
 
 
@@ -44,7 +40,7 @@ def test_counts_are_sent_in_ascending_order_and_once() -> None:
     reads.pods_and_requests_by(PodsBy.label("a"))
     reads.pods_by(PodsBy.label("a"))
     reads.pods_by(PodsBy.OWNER)
-    message = layout(reads).message
+    message = Layout(reads).message
     found = [(count.by, count.label, count.requests) for count in message.node.pod_counts]
     assert found == [(1, "", False), (3, "a", True), (3, "b", False), (4, "", False)]
     assert (list(message.pod.parts), list(message.pod.labels.keys)) == ([2, 3, 5], ["a", "b"])
@@ -59,7 +55,7 @@ def test_counts_by_topology_are_sent_in_ascending_order_and_once() -> None:
     reads.pods_by_topology(PodsBy.label("a"), "")
     reads.pods_and_requests_by_topology(PodsBy.OWNER, "zone")
     reads.pods_by_topology(PodsBy.OWNER, "zone")
-    message = layout(reads).message
+    message = Layout(reads).message
     found = [(count.by, count.label, count.topology_key, count.requests) for count in message.pod.topology_counts]
     assert found == [
         (1, "", "zone", True),
@@ -77,7 +73,7 @@ def test_the_digest_is_that_of_the_declaration_in_every_process() -> None:
     code = (
         "from extender_policy import *; r = Reads(); r.node_label('b'); r.node_label('a'); r.pod_labels('x/');"
         "r.node(NodePart.TAINTS); r.pods_by(PodsBy.OWNER);"
-        "from extender_policy._layout import Layout; print(Layout(r, with_nodes=True).digest.hex())"
+        "from extender_policy._layout import Layout; print(Layout(r).digest.hex())"
     )
     digests = {
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
@@ -89,25 +85,53 @@ def test_the_digest_is_that_of_the_declaration_in_every_process() -> None:
     reads.pod_labels("x/")
     reads.node_label("a")
     reads.node_label("b")
-    assert digests == {layout(reads).digest.hex()}
+    assert digests == {Layout(reads).digest.hex()}
 
 
 def test_the_digest_is_that_of_the_bytes_of_the_handshake() -> None:
     reads = Reads()
     reads.node_label("a")
     sent = bytes.fromhex("1a05" + "1203" + "0a0161")
-    assert layout(reads).digest == sha256(sent).digest()
-    assert layout(Reads()).digest == sha256(b"").digest()
+    assert Layout(reads).digest == sha256(sent).digest()
+    assert Layout(Reads()).digest == sha256(b"").digest()
     declaration = Declaration(Info("p", "1").filters(Verb.per_node().reads(reads)).preempts(Verb.per_node()))
     assert sent in declaration.response.SerializeToString()
-    assert declaration.digests == {"Filter": sha256(sent).digest(), "Preempt": b""}
+    assert declaration.digests == {"Filter": sha256(sent).digest(), "Preempt": sha256(b"").digest()}
+
+
+def test_everything_is_sent_as_one_flag_and_with_what_it_does_not_include() -> None:
+    everything = bytes.fromhex("1202" + "2801" + "1a02" + "2801")
+    assert Layout(Reads.everything()).message.SerializeToString() == everything
+    reads = Reads.everything().node(NodePart.NAME, NodePart.TAINTS).pod(PodPart.OWNER, PodPart.NAMESPACE)
+    for declare in (reads.node_label, reads.node_labels, reads.pod_label, reads.pod_labels):
+        declare("zone")
+    assert Layout(reads).message.SerializeToString() == everything
+    reads.node(NodePart.RAW_JSON, NodePart.USAGE).pod(PodPart.RAW_JSON, PodPart.IDENTITY)
+    reads.node_annotation("a")
+    reads.pod_annotations("b")
+    reads.pods_by(PodsBy.NAMESPACE)
+    reads.pods_by_topology(PodsBy.label("app"), "zone")
+    assert Layout(reads).message == info_pb2.Reads(
+        pod=info_pb2.PodReads(
+            everything=True,
+            parts=["POD_PART_IDENTITY", "POD_PART_RAW_JSON"],
+            annotations=info_pb2.MapReads(prefixes=["b"]),
+            topology_counts=[info_pb2.TopologyCountReads(by="POD_COUNT_BY_LABEL", label="app", topology_key="zone")],
+        ),
+        node=info_pb2.NodeReads(
+            everything=True,
+            parts=["NODE_PART_USAGE", "NODE_PART_RAW_JSON"],
+            annotations=info_pb2.MapReads(keys=["a"]),
+            pod_counts=[info_pb2.PodCountReads(by="POD_COUNT_BY_NAMESPACE")],
+        ),
+    )
 
 
 def test_reading_what_is_not_declared_names_the_right_declaration() -> None:
     reads = Reads()
     reads.pod_label("a")
     reads.pod_labels("x/")
-    access = layout(reads).pod
+    access = Layout(reads).pod
     assert (access.labels["a"], access.labels["x/y"]) == (0, ENTRY)
     with pytest.raises(
         UndeclaredRead, match='^label "b" of the pod is read and not declared; declare it with Reads.pod_label$'
@@ -122,8 +146,6 @@ def test_reading_what_is_not_declared_names_the_right_declaration() -> None:
     topology = Reads().pods_by_topology(PodsBy.label("app"), "zone")
     with pytest.raises(UndeclaredRead, match=r'Reads.pods_by_topology\(PodsBy.label\("app"\), "zone"\)$'):
         access.topology(topology)
-    with pytest.raises(UndeclaredRead, match=r'pods_by_topology\(PodsBy.label\("app"\), "zone"\) and Verb.reads$'):
-        Access("pod", None).topology(topology)
 
 
 def test_each_declared_key_is_sent_and_no_other() -> None:
@@ -139,8 +161,8 @@ def test_each_declared_key_is_sent_and_no_other() -> None:
             reads.pod_label(key)
         for prefix in prefixes:
             reads.pod_labels(prefix)
-        places = layout(reads).pod.labels
-        sent = layout(reads).message.pod.labels
+        places = Layout(reads).pod.labels
+        sent = Layout(reads).message.pod.labels
         assert list(sent.keys) == sorted(set(sent.keys))
         for text in keys + others:
             if text.startswith(tuple(prefixes)):

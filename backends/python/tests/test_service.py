@@ -9,11 +9,28 @@ from typing import Annotated, Any
 
 import grpc
 import pytest
-from client import by_digest, call, inline, named, pod, question, reads_of, reason, row, sha256, status
+from client import (
+    EVERYTHING_OF_PODS,
+    NOTHING,
+    by_digest,
+    by_table,
+    call,
+    inline,
+    named,
+    pod,
+    question,
+    reads_of,
+    reason,
+    row,
+    sha256,
+    status,
+    values,
+)
 from conftest import Serve
 from grpc import StatusCode
 
 from extender_policy import (
+    NO_OPINION,
     Args,
     Between,
     Bind,
@@ -38,7 +55,7 @@ from extender_policy import (
     Verdict,
     configured,
 )
-from extender_policy._api.v1beta1 import node_pb2, pod_pb2, policy_pb2
+from extender_policy._api.v1beta1 import map_pb2, node_pb2, pod_pb2, policy_pb2
 
 
 class Scripted(Policy):
@@ -65,7 +82,13 @@ class Scripted(Policy):
         if node.name == "none":
             return None  # type: ignore[return-value]
         if node.name.startswith("no"):
-            return Verdict.reject(node.name, rule=node.label("rule") or "", unresolvable="!" in node.name)
+            after = node.label("after")
+            return Verdict.reject(
+                node.name,
+                rule=node.label("rule") or "",
+                unresolvable="!" in node.name,
+                retry_after=None if after is None else float(after),
+            )
         return Verdict.accept()
 
     def score(self, pod: Pod, node: Node) -> int:
@@ -94,10 +117,12 @@ class Scripted(Policy):
         return Bind.BOUND
 
 
+VERB = Verb.per_node().reads(Reads.everything())
+
+
 def everything() -> Info:
-    verb = Verb.per_node()
-    info = Info("scripted", "1.2.3").revision("r1").filters(verb).scores(verb, Scale.unbounded())
-    return info.preempts(verb).binds()
+    info = Info("scripted", "1.2.3").revision("r1").filters(VERB).scores(VERB, Scale.unbounded())
+    return info.preempts(VERB).binds(Reads.everything())
 
 
 def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
@@ -131,7 +156,7 @@ def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
 def test_errors_of_one_code_have_different_reasons(
     serve: Serve, changed: dict[str, Any], code: StatusCode, expected: str
 ) -> None:
-    client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
+    client = serve(Scripted(Info("p", "1").filters(VERB.side_effects())))
     fields = {"call": call(), "pod": pod(), "nodes": inline([row("a")]), **changed}
 
     def ask() -> object:
@@ -146,7 +171,7 @@ def test_errors_of_one_code_have_different_reasons(
 
 def test_rejections_are_grouped(serve: Serve) -> None:
     client = serve(Scripted())
-    rows = [row("no"), row("yes"), row("no!"), row("no"), row("no", labels={"rule": "r"})]
+    rows = [row("no"), row("yes"), row("no!"), row("no"), row("no", rule="r")]
     answer = client.filter(question(inline(rows)))
     assert answer.result == policy_pb2.Result(evaluated=5, revision="r1")
     assert not answer.HasField("scores")
@@ -155,9 +180,20 @@ def test_rejections_are_grouped(serve: Serve) -> None:
     assert found == [("no", "", unschedulable, [0, 3]), ("no!", "", unresolvable, [2]), ("no", "r", unschedulable, [4])]
 
 
+def test_a_rejection_may_say_when_to_try_again(serve: Serve) -> None:
+    given = ["0.2", "1", "7", "-3", "inf", "4294967294.5"]
+    answer = serve(Scripted()).filter(question(inline([row("no"), *(row("no", after=after) for after in given)])))
+    found = [
+        (list(r.positions), r.retry_after_seconds if r.HasField("retry_after_seconds") else None)
+        for r in answer.rejections
+    ]
+    # Nodes that are rejected until the same time are one entry.
+    assert found == [([0], None), ([1, 2], 1), ([3], 7), ([4], 0), ([5, 6], 4294967295)]
+
+
 def test_long_reasons_and_rules_are_cut(serve: Serve) -> None:
     name = "no" + "ä" * 2000
-    answer = serve(Scripted()).filter(question(inline([row(name, labels={"rule": name})])))
+    answer = serve(Scripted()).filter(question(inline([row(name, rule=name)])))
     (rejection,) = answer.rejections
     assert len(rejection.reason.encode()) == 900
     assert len(rejection.rule.encode()) <= 63
@@ -165,7 +201,7 @@ def test_long_reasons_and_rules_are_cut(serve: Serve) -> None:
 
 def test_scores_come_alone_or_with_the_verdicts(serve: Serve) -> None:
     client = serve(Scripted())
-    rows = [row("a", labels={"score": "-7"}), row("no", labels={"score": "2147483647"})]
+    rows = [row("a", score="-7"), row("no", score="2147483647")]
     request = question(inline(rows))
     scored = client.score(policy_pb2.ScoreRequest(call=request.call, pod=request.pod, nodes=request.nodes))
     assert (scored.result.evaluated, list(scored.scores.values)) == (2, [-7, 2147483647])
@@ -173,15 +209,25 @@ def test_scores_come_alone_or_with_the_verdicts(serve: Serve) -> None:
     answer = client.filter(request)
     assert (len(answer.rejections), list(answer.scores.values)) == (1, [-7, 2147483647])
     # A score that fails leaves the verdicts.
-    request.nodes.CopyFrom(inline([row("a", labels={"score": "x"})]))
+    request.nodes.CopyFrom(inline([row("a", score="x")]))
     answer = client.filter(request)
     assert (answer.result.evaluated, answer.HasField("scores")) == (1, False)
+
+
+def test_no_opinion_is_no_score(serve: Serve) -> None:
+    client = serve(Scripted())
+    rows = [row("a", score="7"), row("b", score=str(NO_OPINION)), row("c"), row("d", score=str(NO_OPINION))]
+    request = question(inline(rows))
+    scored = client.score(policy_pb2.ScoreRequest(call=request.call, pod=request.pod, nodes=request.nodes))
+    assert scored.scores == policy_pb2.Scores(values=[7, 0, 0, 0], absent=[1, 3])
+    request.want_scores = True
+    assert client.filter(request).scores == scored.scores
 
 
 @pytest.mark.parametrize("score", [1 << 31, -(1 << 31) - 1])
 def test_a_score_of_more_than_32_bits_is_named(serve: Serve, score: int) -> None:
     client = serve(Scripted())
-    rows = [row("a"), row("b", labels={"score": str(score)})]
+    rows = [row("a"), row("b", score=str(score))]
     request = policy_pb2.ScoreRequest(call=call(), pod=pod(), nodes=inline(rows))
     code, text = failing(lambda: client.score(request))
     assert code is StatusCode.INTERNAL
@@ -192,9 +238,9 @@ def test_scores_do_not_come_with_verdicts_about_something_else(serve: Serve) -> 
     reads = Reads().node(NodePart.NAME, NodePart.TAINTS)
     reads.node_label("rule")
     verb = Verb.per_node()
-    for score in (verb, Verb.whole_set().reads(reads), verb.side_effects().reads(reads)):
+    for score in (VERB, Verb.whole_set().reads(reads), verb.side_effects().reads(reads)):
         client = serve(Scripted(Info("p", "1").filters(verb.reads(reads)).scores(score, Scale.unbounded())))
-        facts = node_pb2.NodeFacts(label_values=["r"])
+        facts = node_pb2.NodeFacts(labels=values("r"))
         request = question(inline([node_pb2.NodeRow(name="a", facts=facts)]), reads=reads_of(client))
         request.want_scores = True
         answer = client.filter(request)
@@ -208,7 +254,8 @@ class Answers(Policy):
         self._answers = answers
 
     def info(self) -> Info:
-        return Info("answers", "1").filters(Verb.whole_set()).scores(Verb.whole_set(), Scale.unbounded())
+        verb = Verb.whole_set().reads(Reads.everything())
+        return Info("answers", "1").filters(verb).scores(verb, Scale.unbounded())
 
     def filter_all(self, pod: Pod, nodes: Nodes) -> Any:
         return self._answers
@@ -279,7 +326,13 @@ def test_victims_that_do_not_exist_are_an_error(serve: Serve, name: str) -> None
 
 
 def binding(name: str = "web-1", **fields: Any) -> policy_pb2.BindRequest:
-    given: dict[str, Any] = {"call": call(), "namespace": "shop", "name": name, "uid": "u1", "node": "n1"}
+    given: dict[str, Any] = {
+        "call": call(reads=EVERYTHING_OF_PODS),
+        "namespace": "shop",
+        "name": name,
+        "uid": "u1",
+        "node": "n1",
+    }
     return policy_pb2.BindRequest(**given | fields)
 
 
@@ -327,7 +380,7 @@ def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
 
 
 def test_side_effects_are_only_for_decisions(serve: Serve) -> None:
-    client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
+    client = serve(Scripted(Info("p", "1").filters(VERB.side_effects())))
     request = question(inline([row("a")]))
     assert client.filter(request).result.evaluated == 1
     for purpose in (policy_pb2.PURPOSE_SPECULATE, policy_pb2.PURPOSE_REPLAY):
@@ -389,12 +442,11 @@ class Racks(Policy):
 
 
 def rack(value: str, absent: Sequence[int] = ()) -> node_pb2.NodeRow:
-    facts = node_pb2.NodeFacts(label_values=[value, "z"], absent_labels=absent)
-    return node_pb2.NodeRow(facts=facts)
+    return node_pb2.NodeRow(facts=node_pb2.NodeFacts(labels=values(value, "z", absent=absent)))
 
 
 def placed(**facts: Any) -> pod_pb2.Pod:
-    return pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"], **facts))
+    return pod_pb2.Pod(facts=pod_pb2.PodFacts(labels=values("web"), **facts))
 
 
 def test_values_come_by_position(serve: Serve) -> None:
@@ -402,6 +454,43 @@ def test_values_come_by_position(serve: Serve) -> None:
     request = question(inline([rack("r1"), rack("", [0]), rack("")]), placed(), reads=reads_of(client))
     answer = client.filter(request)
     assert [rejection.reason for rejection in answer.rejections] == ["r1 web", "None web", " web"]
+
+
+@pytest.mark.parametrize(
+    "given", [values(), values("r1", "z", "x"), values("", "", absent=[1, 0]), values("", "z", absent=[2])]
+)
+def test_values_that_do_not_match_the_keys_are_named(serve: Serve, given: map_pb2.MapValues) -> None:
+    client = serve(Racks())
+    request = question(inline([rack("r1")]), placed(), reads=reads_of(client))
+    request.nodes.rows.rows[0].facts.labels.CopyFrom(given)
+    code, text = failing(lambda: client.filter(request))
+    assert code is StatusCode.INVALID_ARGUMENT
+    assert text.startswith("nodes.rows.rows[0].facts.labels.")
+
+
+def test_nodes_of_which_nothing_is_read_are_empty(serve: Serve) -> None:
+    class Counts(Policy):
+        def info(self) -> Info:
+            return Info("counts", "1").filters(Verb.whole_set())
+
+        def filter_all(self, pod: Pod, nodes: Nodes) -> list[Verdict]:
+            return [Verdict.reject("no") for _ in nodes]
+
+    client = serve(Counts())
+    empty = inline([node_pb2.NodeRow()] * 3)
+    request = question(empty, pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=NOTHING)
+    assert list(client.filter(request).rejections[0].positions) == [0, 1, 2]
+    text = "nodes.rows.rows[0].name is missing; what this policy declares to read has it"
+    assert failing(lambda: serve(Scripted()).filter(question(empty))) == (StatusCode.INVALID_ARGUMENT, text)
+
+
+@pytest.mark.parametrize("form", [inline([node_pb2.NodeRow()] * 200_001), by_table("t", [1] * 200_001)])
+def test_there_are_at_most_200000_nodes(serve: Serve, form: node_pb2.Nodes) -> None:
+    client = serve(Scripted(Info("p", "1").filters(Verb.per_node())))
+    request = question(form, pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=NOTHING)
+    with pytest.raises(grpc.RpcError, match="nodes.count is 200001; at most 200000 nodes are read") as raised:
+        client.filter(request)
+    assert reason(raised.value) == "TOO_LARGE"
 
 
 def test_reading_what_is_not_declared_fails_the_call(serve: Serve) -> None:
@@ -545,6 +634,7 @@ def test_args_that_are_not_known_are_asked_for_once(serve: Serve) -> None:
     for request in (whole, digest, whole):
         assert client.filter(request).rejections[0].reason == "no"
     assert built == ["rack"]
+    digest.call.reads = EVERYTHING_OF_PODS
     assert client.bind(binding(call=digest.call)).outcome == policy_pb2.BIND_OUTCOME_BOUND
 
 
@@ -670,13 +760,13 @@ def counts(*given: tuple[str, str, int], omitted: int = 0) -> node_pb2.PodCounts
 
 
 def counted_row(zone: str, *lists: node_pb2.PodCounts) -> node_pb2.NodeRow:
-    return node_pb2.NodeRow(facts=node_pb2.NodeFacts(label_values=[zone]), pod_counts=lists)
+    return node_pb2.NodeRow(facts=node_pb2.NodeFacts(labels=values(zone)), pod_counts=lists)
 
 
 def counted_pod(*domains: tuple[str, int], omitted: int = 0) -> pod_pb2.Pod:
     owner = pod_pb2.OwnerReference(uid="u1")
     messages = [pod_pb2.DomainCount(value=value, pods=pods) for value, pods in domains]
-    facts = pod_pb2.PodFacts(namespace="shop", owner=owner, label_values=["web"])
+    facts = pod_pb2.PodFacts(namespace="shop", owner=owner, labels=values("web"))
     return pod_pb2.Pod(facts=facts, topology_counts=[pod_pb2.TopologyCounts(domains=messages, omitted_pods=omitted)])
 
 
@@ -706,8 +796,8 @@ def test_the_victims_of_a_declaration_are_checked(serve: Serve) -> None:
     request = policy_pb2.PreemptRequest(
         call=call(reads=reads_of(client)),
         pod=placed(),
-        nodes=inline([node_pb2.NodeRow(name="n")]),
+        nodes=inline([node_pb2.NodeRow()]),
         candidates=[policy_pb2.Candidate(victims=victims)],
     )
-    expected = "candidates[0].victims[0].pod.facts.label_values has 0 values, and 1 keys are declared"
+    expected = "candidates[0].victims[0].pod.facts.labels.values has 0 values, and 1 keys are declared"
     assert failing(lambda: client.preempt(request)) == (StatusCode.INVALID_ARGUMENT, expected)

@@ -6,31 +6,27 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import grpc
 import pytest
-from client import Client, Stream, by_table, pod, question, reads_of, reason, row, status
+from client import Client, Stream, by_table, pod, question, reads_of, reason, row, values
 from conftest import Serve
 from grpc import StatusCode
 
-from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
-from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2, table_pb2
+from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict
+from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2, resources_pb2, table_pb2
 from extender_policy._tables import Filling, Tables
 
 
 class Names(Policy):
     """Rejects every node by its name and rack."""
 
-    def __init__(self, verb: Verb | None = None) -> None:
-        self._verb = verb or Verb.per_node()
-
     def info(self) -> Info:
-        return Info("names", "1").filters(self._verb)
+        return Info("names", "1").filters(Verb.per_node().reads(Reads.everything()))
 
     def filter(self, pod: Pod, node: Node) -> Verdict:
         return Verdict.reject(f"{node.name}={node.label('rack')}")
 
 
-FACTS = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS)
+EVERYTHING = info_pb2.NodeReads(everything=True)
 
 
 def message(
@@ -38,17 +34,17 @@ def message(
     upserts: dict[int, node_pb2.NodeRow] | None = None,
     removed: Sequence[int] = (),
     table: str = "t7",
-    view: table_pb2.TableView | None = FACTS,
+    reads: info_pb2.NodeReads | None = EVERYTHING,
     **fields: Any,
 ) -> table_pb2.SyncNodesRequest:
     entries = [table_pb2.TableEntry(id=node, row=one) for node, one in (upserts or {}).items()]
     return table_pb2.SyncNodesRequest(
-        table=table, version=version, view=view, upserts=entries, removed=removed, **fields
+        table=table, version=version, reads=reads, upserts=entries, removed=removed, **fields
     )
 
 
 def racked(name: str, rack: str) -> node_pb2.NodeRow:
-    return row(name, labels={"rack": rack})
+    return row(name, rack=rack)
 
 
 def reasons(client: Client, nodes: node_pb2.Nodes, **fields: Any) -> list[str] | int:
@@ -133,17 +129,16 @@ def test_rows_of_a_declaration_have_values(serve: Serve) -> None:
 
     client = serve(Declared())
     declared = client.get_info().verbs[0].reads
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=declared.node)
     stream = Stream(client)
     counts = node_pb2.PodCounts(counts=[node_pb2.PodCount(value="u1", pods=2)])
-    facts = node_pb2.NodeFacts(label_values=["r1"])
-    lacking = node_pb2.NodeFacts(label_values=[""], absent_labels=[0])
+    facts = node_pb2.NodeFacts(labels=values("r1"))
+    lacking = node_pb2.NodeFacts(labels=values("", absent=[0]))
     rows = {
         1: node_pb2.NodeRow(name="a", facts=facts, pod_counts=[counts]),
         2: node_pb2.NodeRow(name="b", facts=facts, pod_counts=[counts]),
         3: node_pb2.NodeRow(name="c", facts=lacking, pod_counts=[node_pb2.PodCounts()]),
     }
-    stream.send(message(1, rows, view=view))
+    stream.send(message(1, rows, reads=declared.node))
     placed = pod(owner={"uid": "u1"}, namespace="")
     request = question(by_table("t7", [3, 2, 1]), placed, reads=reads_of(client))
     for _ in range(3):
@@ -153,15 +148,24 @@ def test_rows_of_a_declaration_have_values(serve: Serve) -> None:
     assert (code, text) == (StatusCode.INVALID_ARGUMENT, "upserts[0].row.pod_counts has 0 entries, and 1 are declared")
 
 
-def test_usage_that_is_wanted_and_not_in_the_table_is_named(serve: Serve) -> None:
-    client = serve(Names(Verb.per_node().usage()))
+def test_the_first_message_says_what_the_rows_contain(serve: Serve) -> None:
+    client = serve(Names())
+    expected = StatusCode.INVALID_ARGUMENT, "reads is missing; the first message says what the rows contain"
+    assert Stream(client).fail(message(1, reads=None)) == expected
     stream = Stream(client)
     stream.send(message(1, {1: racked("a", "r1")}))
-    with pytest.raises(grpc.RpcError) as raised:
-        reasons(client, by_table("t7", [1]))
-    code, text = status(raised.value)
-    assert code is StatusCode.INVALID_ARGUMENT
-    assert text.endswith("a table of View.FACTS, and this policy declares View.FACTS with usage")
+    stream.send(message(2, {2: racked("b", "r2")}, reads=None))
+    assert reasons(client, by_table("t7", [1, 2])) == ["a=r1", "b=r2"]
+
+
+def test_a_table_of_other_rows_is_not_held(serve: Serve) -> None:
+    client = serve(Names())
+    with_usage = info_pb2.NodeReads(everything=True, parts=["NODE_PART_USAGE"])
+    for reads in (with_usage, info_pb2.NodeReads(parts=["NODE_PART_NAME"]), info_pb2.NodeReads()):
+        stream = Stream(client)
+        stream.send(message(1, {1: racked("a", "r1")}, reads=reads))
+        assert reasons(client, by_table("t7", [1])) == policy_pb2.MISS_TABLE_UNKNOWN
+        stream.end()
 
 
 def test_rows_that_differ_by_their_names_share_one_content() -> None:
@@ -202,17 +206,25 @@ def test_rows_of_more_than_the_limit_are_refused() -> None:
     assert tables.size == 0
 
 
-def test_view_of_raw_json_is_kept(serve: Serve) -> None:
+def test_usage_and_json_are_kept(serve: Serve) -> None:
+    reads = Reads().node(NodePart.USAGE, NodePart.RAW_JSON)
+
     class Raw(Policy):
         def info(self) -> Info:
-            return Info("raw", "1").filters(Verb.per_node().view(View.FACTS_AND_RAW))
+            return Info("raw", "1").filters(Verb.per_node().reads(reads))
 
         def filter(self, pod: Pod, node: Node) -> Verdict:
-            return Verdict.reject((node.raw_json or b"none").decode())
+            usage = node.usage
+            return Verdict.reject(f"{node.raw_json!r} {usage and usage.requested.pods}")
 
     client = serve(Raw())
     stream = Stream(client)
-    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS_AND_RAW)
-    with_json = node_pb2.NodeRow(name="a", facts=node_pb2.NodeFacts(), raw_json=b'{"kind": "Node"}')
-    stream.send(message(1, {1: with_json, 2: row("b")}, view=view))
-    assert reasons(client, by_table("t7", [1, 2])) == ['{"kind": "Node"}', "none"]
+    full = node_pb2.NodeRow(
+        facts=node_pb2.NodeFacts(),
+        raw_json=b'{"kind": "Node"}',
+        usage=node_pb2.NodeUsage(requested=resources_pb2.Resources(pods=3)),
+    )
+    empty = node_pb2.NodeRow(facts=node_pb2.NodeFacts())
+    stream.send(message(1, {1: full, 2: empty}, reads=client.get_info().verbs[0].reads.node))
+    found = reasons(client, by_table("t7", [1, 2]), reads=reads_of(client))
+    assert found == ['b\'{"kind": "Node"}\' 3', "None None"]

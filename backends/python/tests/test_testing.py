@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +13,22 @@ from changing import Changing
 
 import extender_policy
 from extender_policy import (
+    NO_OPINION,
     Bind,
     BindAsk,
     BindFailed,
     Candidate,
     ChangedPart,
+    Container,
     Eviction,
     Hook,
+    HostPort,
     Info,
+    LabelSelector,
     Node,
+    NodeAddress,
     NodeAffinity,
+    NodeImage,
     NodePart,
     Nodes,
     NodeSelectorRequirement,
@@ -30,26 +37,32 @@ from extender_policy import (
     NonZero,
     OwnerReference,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodChange,
     PodPart,
     PodsBy,
     Policy,
     PreferredSchedulingTerm,
     Reads,
+    ResourceClaim,
     Resources,
     Scale,
+    SystemInfo,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
     UndeclaredRead,
     Verb,
     Verdict,
-    View,
     Volume,
+    WeightedPodAffinityTerm,
     testing,
 )
-from extender_policy.testing import NoAnswer, TestCandidate, TestNode, TestPod
+from extender_policy._api.v1beta1 import info_pb2
+from extender_policy.testing import NoAnswer, Rejected, TestCandidate, TestNode, TestPod
 
-VERB = Verb.per_node()
+VERB = Verb.per_node().reads(Reads.everything())
 NODES = [TestNode(name) for name in ("a", "b", "c")]
 
 
@@ -76,9 +89,23 @@ AFFINITY = NodeAffinity(
     ),
 )
 
+SELECTOR = LabelSelector({"app": "web"}, (NodeSelectorRequirement("tier", "Exists"),))
+NEAR = PodAffinityTerm("zone", SELECTOR, ("shop",), LabelSelector(), ("version",), ("canary",))
+PODS = PodAffinity(
+    required=(NEAR, PodAffinityTerm("rack")),
+    anti_preferred=(WeightedPodAffinityTerm(5, NEAR),),
+)
+CONTAINERS = (Container("init", init=True), Container("web", "web:1", host_ports=(HostPort(80, "TCP", "10.0.0.1"),)))
+SPREAD = (
+    TopologySpreadConstraint(1, "zone", "DoNotSchedule", SELECTOR, 0, "Ignore", "Honor", ("version",)),
+    TopologySpreadConstraint(2, "rack", "ScheduleAnyway"),
+)
+CLAIMS = (ResourceClaim("gpu", "shared"), ResourceClaim("nic", template="nics"))
+SYSTEM = SystemInfo("amd64", "linux", "Debian", "6.1", "v1.34.0", "containerd://2.0")
+
 FULL_POD = (
     TestPod("shop")
-    .identity("web-0", "u-1", ["disk-web-0"])
+    .identity("web-0", "u-1", ["disk-web-0"], created_seconds=0)
     .label("app", "web")
     .annotation("acme.io/a", "1")
     .toleration(key="k", operator="Exists", toleration_seconds=0)
@@ -90,8 +117,20 @@ FULL_POD = (
     .node_selector("disk", "ssd")
     .node_affinity(AFFINITY)
     .volume("v", "shared")
-    .volume("w")
+    .volume("w", source="csi", driver="disk.acme.io")
     .scheduler_name("other")
+    .container(CONTAINERS[0])
+    .container(CONTAINERS[1])
+    .pod_affinity(PodAffinity())
+    .pod_affinity(PODS)
+    .topology_spread(SPREAD[0])
+    .topology_spread(SPREAD[1])
+    .resource_claim(CLAIMS[0])
+    .resource_claim(CLAIMS[1])
+    .pod_group("gang")
+    .runtime_class("gvisor")
+    .preemption_policy("Never")
+    .service_account("robot")
     .raw_json(b'{"kind": "Pod", "metadata": {"name": "web-0"}}')
 )
 
@@ -105,6 +144,10 @@ FULL_NODE = (
     .capacity(milli_cpu=2000)
     .allocatable(milli_cpu=1000, others={"example.com/gpu": 4})
     .usage(NodeUsage(Resources(milli_cpu=5), NonZero(6, 7)))
+    .image(NodeImage(("web:1", "web@sha256:1"), 5))
+    .system_info(SYSTEM)
+    .address(NodeAddress("InternalIP", "10.0.0.1"))
+    .provider_id("acme://n1")
     .raw_json(b'{"kind": "Node", "metadata": {"name": "n1", "labels": {"zone": "z1"}}}')
 )
 
@@ -121,7 +164,12 @@ def see_everything(pod: Pod, node: Node) -> None:
     assert pod.nonzero_requests == NonZero(100, 200)
     assert pod.node_selector == {"disk": "ssd"}
     assert pod.node_affinity == AFFINITY
-    assert pod.volumes == (Volume("v", "shared"), Volume("w"))
+    assert pod.volumes == (Volume("v", "shared"), Volume("w", "", "csi", "disk.acme.io"))
+    assert pod.created_seconds == 0
+    assert (pod.containers, pod.pod_affinity) == (CONTAINERS, PODS)
+    assert (pod.topology_spread, pod.resource_claims) == (SPREAD, CLAIMS)
+    assert (pod.pod_group, pod.runtime_class, pod.preemption_policy) == ("gang", "gvisor", "Never")
+    assert pod.service_account == "robot"
     assert pod.claims == ("shared", "disk-web-0")
     assert pod.kubernetes().metadata.name == "web-0"
     assert node.name == "n1"
@@ -133,21 +181,72 @@ def see_everything(pod: Pod, node: Node) -> None:
     assert node.capacity == Resources(2000)
     assert node.allocatable == Resources(1000, others={"example.com/gpu": 4})
     assert node.usage == NodeUsage(Resources(5), NonZero(6, 7))
+    assert (node.images, node.system_info) == ((NodeImage(("web:1", "web@sha256:1"), 5),), SYSTEM)
+    assert (node.addresses, node.provider_id) == ((NodeAddress("InternalIP", "10.0.0.1"),), "acme://n1")
     assert node.kubernetes().metadata.labels == {"zone": "z1"}
 
 
-def test_without_a_declaration_everything_is_seen() -> None:
-    verb = Verb.per_node().view(View.FACTS_AND_RAW).usage()
-    info = Info("p", "1").filters(verb).annotations("").raw_pod()
-    assert testing.filter(Recorder(info, see_everything), FULL_POD, [FULL_NODE]) == []
-
-
 def test_with_everything_declared_everything_is_seen() -> None:
-    reads = Reads().node(*NodePart).pod(*PodPart)
-    for declare in (reads.node_labels, reads.node_annotations, reads.pod_labels, reads.pod_annotations):
-        declare("")
-    verb = Verb.per_node().view(View.FACTS_AND_RAW).usage().reads(reads)
-    assert testing.filter(Recorder(Info("p", "1").filters(verb).raw_pod(), see_everything), FULL_POD, [FULL_NODE]) == []
+    declared = Reads().node(*NodePart).pod(*PodPart)
+    declared.node_labels("")
+    declared.pod_labels("")
+    everything = Reads.everything().node(NodePart.USAGE, NodePart.IMAGES, NodePart.RAW_JSON)
+    everything.pod(PodPart.IDENTITY, PodPart.RAW_JSON)
+    for reads in (declared, everything):
+        reads.node_annotations("")
+        reads.pod_annotations("")
+        verb = Verb.per_node().reads(reads)
+        assert testing.filter(Recorder(Info("p", "1").filters(verb), see_everything), FULL_POD, [FULL_NODE]) == []
+    nothing = Recorder(Info("p", "1").filters(Verb.per_node()), see_everything)
+    assert testing.filter(testing.everything(nothing), FULL_POD, [FULL_NODE]) == []
+
+
+def test_everything_is_all_facts_and_all_labels() -> None:
+    reads = Reads.everything()
+    zone, app, all_labels = reads.node_label("zone"), reads.pod_label("app"), reads.node_labels("z")
+    undeclared = []
+
+    def see(pod: Pod, node: Node) -> None:
+        assert (node.get(zone), pod.get(app), node.entries(all_labels)) == ("z1", "web", {"zone": "z1"})
+        assert (node.labels, pod.labels, node.label("other")) == ({"zone": "z1"}, {"app": "web"}, None)
+        for part, names in PARTS:
+            try:
+                assert getattr(pod if isinstance(part, PodPart) else node, names[0])
+            except UndeclaredRead:
+                undeclared.append(part)
+        with pytest.raises(UndeclaredRead, match='annotation "acme.io/a" of the pod is read and not declared'):
+            pod.annotation("acme.io/a")
+
+    testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see), FULL_POD, [FULL_NODE])
+    assert undeclared == [PodPart.IDENTITY, PodPart.RAW_JSON, NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES]
+
+
+def test_what_is_not_set_is_none_or_empty() -> None:
+    def see(pod: Pod, node: Node) -> None:
+        assert (pod.created_seconds, pod.pod_affinity, pod.pod_group, pod.runtime_class) == (None, None, None, None)
+        assert (pod.preemption_policy, pod.service_account, node.system_info, node.provider_id) == (None,) * 4
+        assert (pod.containers, pod.topology_spread, pod.resource_claims, node.images, node.addresses) == ((),) * 5
+
+    nothing = testing.everything(Recorder(Info("p", "1").filters(Verb.per_node()), see))
+    assert testing.filter(nothing, TestPod("shop"), NODES) == []
+
+
+def test_zeros_are_there_if_they_are_declared() -> None:
+    present = []
+
+    def see(pod: Pod, node: Node) -> None:
+        of_pod, of_node = pod._content._message.facts, node._content._message.facts
+        present.append((of_pod.HasField("priority"), of_node.HasField("unschedulable")))
+        present.append((of_pod.HasField("labels"), of_node.HasField("labels")))
+
+    keys = Reads().pod(PodPart.PRIORITY).node(NodePart.UNSCHEDULABLE)
+    keys.pod_label("a")
+    keys.node_label("a")
+    for reads in (Reads.everything(), keys, Reads().node(NodePart.TAINTS)):
+        verb = Verb.per_node().reads(reads)
+        testing.filter(Recorder(Info("p", "1").filters(verb), see), TestPod("shop"), [TestNode("a")])
+    # Labels are absent if the object has none of what is read, unless keys are declared.
+    assert present == [(True, True), (False, False), (True, True), (True, True), (False, False), (False, False)]
 
 
 PARTS: list[tuple[PodPart | NodePart, tuple[str, ...]]] = [
@@ -163,12 +262,27 @@ PARTS: list[tuple[PodPart | NodePart, tuple[str, ...]]] = [
     (PodPart.NODE_AFFINITY, ("node_affinity",)),
     (PodPart.VOLUMES, ("volumes",)),
     (PodPart.SCHEDULER_NAME, ("scheduler_name",)),
+    (PodPart.RAW_JSON, ("raw_json",)),
+    (PodPart.CONTAINERS, ("containers",)),
+    (PodPart.POD_AFFINITY, ("pod_affinity",)),
+    (PodPart.TOPOLOGY_SPREAD, ("topology_spread",)),
+    (PodPart.RESOURCE_CLAIMS, ("resource_claims",)),
+    (PodPart.POD_GROUP, ("pod_group",)),
+    (PodPart.RUNTIME_CLASS, ("runtime_class",)),
+    (PodPart.PREEMPTION_POLICY, ("preemption_policy",)),
+    (PodPart.SERVICE_ACCOUNT, ("service_account",)),
     (NodePart.NAME, ("name",)),
     (NodePart.TAINTS, ("taints",)),
     (NodePart.UNSCHEDULABLE, ("unschedulable",)),
     (NodePart.CONDITIONS, ("conditions",)),
     (NodePart.CAPACITY, ("capacity",)),
     (NodePart.ALLOCATABLE, ("allocatable",)),
+    (NodePart.USAGE, ("usage",)),
+    (NodePart.RAW_JSON, ("raw_json",)),
+    (NodePart.IMAGES, ("images",)),
+    (NodePart.SYSTEM_INFO, ("system_info",)),
+    (NodePart.ADDRESSES, ("addresses",)),
+    (NodePart.PROVIDER_ID, ("provider_id",)),
 ]
 
 
@@ -190,6 +304,12 @@ def test_each_part_is_seen_only_if_it_is_declared(part: PodPart | NodePart, expe
     testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see), FULL_POD, [FULL_NODE])
     assert list(seen) == [f"{part!r} {name}" for name in expected]
     assert all(seen.values())
+
+
+def test_no_part_is_forgotten() -> None:
+    assert {part for part, _ in PARTS} == {*PodPart, *NodePart}
+    for kind, contract in ((PodPart, info_pb2.PodPart), (NodePart, info_pb2.NodePart)):
+        assert {0, *kind} == set(contract.values())
 
 
 def test_keys_and_prefixes_are_read() -> None:
@@ -300,9 +420,7 @@ class All(Policy):
     """All verbs as coroutines."""
 
     def info(self) -> Info:
-        verb = Verb.per_node()
-        info = Info("all", "1").filters(verb).scores(verb, Scale.unbounded()).preempts(verb.view(View.NAME))
-        return info.binds()
+        return Info("all", "1").filters(VERB).scores(VERB, Scale.unbounded()).preempts(VERB).binds()
 
     async def filter(self, pod: Pod, node: Node) -> Verdict:
         return Verdict.reject(node.name) if node.name == "b" else Verdict.accept()
@@ -341,14 +459,15 @@ def test_coroutines_are_tested_like_functions() -> None:
 def test_a_rejection_says_whether_an_eviction_could_help() -> None:
     class Rejects(Policy):
         def info(self) -> Info:
-            return Info("p", "1").filters(Verb.per_node())
+            return Info("p", "1").filters(VERB)
 
         def filter(self, pod: Pod, node: Node) -> Verdict:
-            return Verdict.reject("no", rule="r", unresolvable=node.label("arch") is not None)
+            is_arm = node.label("arch") is not None
+            return Verdict.reject("no", rule="r", unresolvable=is_arm, retry_after=89.5 if is_arm else None)
 
     nodes = [TestNode("full"), TestNode("arm").label("arch", "arm64")]
     found = testing.rejections(Rejects(), TestPod("shop"), nodes)
-    assert found == [("full", ("no", "r", False)), ("arm", ("no", "r", True))]
+    assert found == [("full", Rejected("no", "r", False, None)), ("arm", Rejected("no", "r", True, 90))]
 
 
 def test_a_verb_that_is_not_declared_is_named_with_its_remedy() -> None:
@@ -417,6 +536,12 @@ def test_scores_are_on_the_declared_scale() -> None:
         testing.score(Wrong(lambda node: 11 if node.name == "c" else 10), TestPod("shop"), NODES)
 
 
+@pytest.mark.parametrize("verb", [VERB, VERB.pure()])
+def test_no_opinion_is_returned_as_it_is(verb: Verb) -> None:
+    policy = Wrong(lambda node: NO_OPINION if node.name == "b" else 10, verb)
+    assert testing.score(policy, TestPod("shop"), NODES) == [10, NO_OPINION, 10]
+
+
 def test_a_pure_verb_gives_the_same_answer_again_and_in_another_order() -> None:
     fine = Wrong(lambda node: node.name, VERB.pure())
     assert testing.filter(fine, TestPod("shop"), NODES) == [("a", "a"), ("b", "b"), ("c", "c")]
@@ -444,17 +569,25 @@ def test_a_pure_hook_gives_the_same_answer_again() -> None:
         testing.before_filter(Hooked(info=Info("p", "1").before_filter(hook)), TestPod("shop"))
 
 
-@pytest.mark.parametrize("verb", [VERB, VERB.reads(Reads().node(*NodePart))])
-def test_usage_is_read_only_if_it_is_declared(verb: Verb) -> None:
-    def see(pod: Pod, node: Node) -> None:
-        assert node.usage == NodeUsage(Resources(5), NonZero(6, 7))
+BESIDE: list[tuple[Callable[[Pod, Node], object], str]] = [
+    (
+        lambda pod, node: node.usage,
+        "USAGE of the node is read and not declared; declare it with Reads.node(NodePart.US",
+    ),
+    (lambda pod, node: node.kubernetes(), "RAW_JSON of the node is read and not declared; declare it with Reads.node("),
+    (
+        lambda pod, node: pod.raw_json,
+        "RAW_JSON of the pod is read and not declared; declare it with Reads.pod(PodPart.R",
+    ),
+]
 
-    undeclared = Recorder(Info("p", "1").filters(verb), see)
-    expected = "^filter failed: usage of the node is read and not declared; declare it with Verb.usage or Hook.usage$"
-    with pytest.raises(NoAnswer, match=expected):
-        testing.filter(undeclared, TestPod("shop"), [FULL_NODE])
-    assert testing.filter(testing.everything(undeclared), TestPod("shop"), [FULL_NODE]) == []
-    assert testing.filter(Recorder(Info("p", "1").filters(verb.usage()), see), TestPod("shop"), [FULL_NODE]) == []
+
+@pytest.mark.parametrize(("see", "expected"), BESIDE)
+def test_usage_and_json_are_read_only_if_they_are_declared(see: Callable[[Pod, Node], object], expected: str) -> None:
+    policy = Recorder(Info("p", "1").filters(VERB), see)
+    with pytest.raises(NoAnswer, match="^" + re.escape(f"filter failed: {expected}")):
+        testing.filter(policy, FULL_POD, [FULL_NODE])
+    assert testing.filter(testing.everything(policy), FULL_POD, [FULL_NODE]) == []
 
 
 class Binds(Policy):
@@ -551,7 +684,11 @@ def test_values_say_what_they_are() -> None:
     assert repr(Verdict.reject("no", rule="r", unresolvable=True)) == (
         "Verdict.reject('no', rule='r', unresolvable=True)"
     )
+    assert repr(Verdict.reject("no", retry_after=1.5)) == "Verdict.reject('no', retry_after=2)"
     assert Verdict.reject("no") is Verdict.reject("no") != Verdict.accept()
+    for seconds in ("3", float("nan")):
+        with pytest.raises(TypeError, match=rf"retry_after={seconds!r}\): expected a number of seconds"):
+            Verdict.reject("no", retry_after=seconds)  # type: ignore[arg-type]
     assert (Verdict.accept().accepts, Verdict.reject("").accepts) == (True, False)
     with pytest.raises(TypeError, match="expected two texts"):
         Verdict.reject(None)  # type: ignore[arg-type]

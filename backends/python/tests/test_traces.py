@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client import Client, by_table, inline, question, row
+from client import EVERYTHING, NOTHING, Client, by_table, inline, question, row
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 from servers import KINDS, serving
@@ -25,6 +25,7 @@ from extender_policy import (
     Pod,
     PodChange,
     Policy,
+    Reads,
     ServeError,
     Verb,
     Verdict,
@@ -46,7 +47,7 @@ class Traced(Policy):
         self.injected: list[str | None] = []
 
     def info(self) -> Info:
-        return Info("traced", "2").revision("r7").filters(Verb.whole_set())
+        return Info("traced", "2").revision("r7").filters(Verb.whole_set().reads(Reads.everything()))
 
     def filter_all(self, pod: Pod, nodes: Nodes) -> list[Verdict]:
         from opentelemetry.propagate import inject
@@ -191,7 +192,7 @@ class Changes(Policy):
     """Changes the pod, and every node."""
 
     def info(self) -> Info:
-        hook = Hook.per_node().changes(ChangedPart.NODE_LABELS)
+        hook = Hook.per_node().reads(Reads.everything()).changes(ChangedPart.NODE_LABELS)
         info = Info("changes", "2").revision("2").before_filter_nodes(hook).before_score(hook)
         return info.before_filter(Hook.of_pod().changes(ChangedPart.POD_LABELS))
 
@@ -218,6 +219,7 @@ def test_hooks_have_spans(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 (info_pb2.VERB_BEFORE_FILTER_NODES, asked.nodes),
                 (info_pb2.VERB_BEFORE_SCORE, by_table("t1", [1])),
             ):
+                asked.call.reads = EVERYTHING if nodes else NOTHING
                 request = hooks_pb2.ChangeRequest(call=asked.call, pod=asked.pod, nodes=nodes, hook=hook)
                 client.change(request, metadata=sampled)
     spans = collector.spans()

@@ -38,7 +38,7 @@ use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BoxFuture, Candidate, Change, Eviction, HoldUser, Hook, Info, Introspect, IntrospectError,
     Node, NodeChange, NodePart, Nodes, Normalization, NotReady, Pod, PodPart, Policy, Reads, Resources,
-    Scale, Unanswered, Verb, Verdict, View,
+    Scale, Unanswered, Verb, Verdict,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -140,7 +140,7 @@ impl Upkeep {
     }
 }
 
-/// What hook, score and bind read of the pod.
+/// What all verbs read of the pod.
 fn reads() -> Reads {
     let mut reads = Reads::new();
     reads.pod(PodPart::Namespace).pod(PodPart::Owner).pod(PodPart::Requests).pod(PodPart::Identity);
@@ -245,19 +245,22 @@ impl Reservations {
 
 impl Policy for Reservations {
     fn info(&self) -> Info {
-        let mut reads = reads();
-        let bind_reads = reads.clone();
-        reads.node(NodePart::Name);
-        let hook = Hook::changing([Change::NodeUsage]).view(View::Name).reads(&reads);
-        let score = Verb::per_node().view(View::Name).reads(&reads);
-        let mut preempt_reads = reads.clone();
-        preempt_reads.node(NodePart::Allocatable);
+        let mut names = reads();
+        names.node(NodePart::Name);
+        let mut room = names.clone();
+        room.node(NodePart::Allocatable).node(NodePart::Usage);
+        // The facts have no host ports.
+        let mut bind_reads = reads();
+        bind_reads.pod(PodPart::RawJson);
+        // Score reads what filter does, so that scores come with the verdicts.
+        let mut placement = names.clone();
+        placement.pod(PodPart::RawJson);
+        let placement = Verb::per_node().reads(&placement);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
-            .raw_pod()
-            .before_filter_nodes(hook)
-            .filters(score.clone())
-            .preempts(Verb::per_node().usage().reads(&preempt_reads))
-            .scores(score, Scale::between(0..=SCORE).normalize(Normalization::Range))
+            .before_filter_nodes(Hook::changing([Change::NodeUsage]).reads(&names))
+            .filters(placement.clone())
+            .preempts(Verb::per_node().reads(&room))
+            .scores(placement, Scale::between(0..=SCORE).normalize(Normalization::Range))
             .binds_reading(&bind_reads)
             .shows(shown::PATH.0, shown::PATH.1)
     }

@@ -3,14 +3,14 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict, run};
+use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict, run};
 
 struct AlwaysTrue;
 
 impl Policy for AlwaysTrue {
     fn info(&self) -> Info {
         // It reads nothing: the gateway asks once, and caches the answer for all pods and nodes.
-        Info::new("always-true", "1").filters(Verb::per_node().pure().reads(&Reads::new()))
+        Info::new("always-true", "1").filters(Verb::per_node().pure())
     }
 
     fn filter(&self, _: &Pod, _: &Node) -> Verdict {

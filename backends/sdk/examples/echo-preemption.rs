@@ -3,14 +3,14 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Candidate, Eviction, Info, Pod, Policy, Reads, Verb, View, run};
+use extender_policy_sdk::{Candidate, Eviction, Info, Pod, Policy, Verb, run};
 
 struct EchoPreemption;
 
 impl Policy for EchoPreemption {
     fn info(&self) -> Info {
-        let verb = Verb::per_node().view(View::Name).reads(&Reads::new());
-        Info::new("echo-preemption", "1").preempts(verb)
+        // It reads nothing of pods and nodes.
+        Info::new("echo-preemption", "1").preempts(Verb::per_node())
     }
 
     fn preempt(&self, _: &Pod, _: &Candidate) -> Eviction {

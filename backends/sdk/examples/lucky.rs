@@ -6,9 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use extender_policy_sdk::{
-    Args, ArgsError, Backend, Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, run,
-};
+use extender_policy_sdk::{Args, ArgsError, Backend, Info, Node, Pod, Policy, Scale, Verb, Verdict, run};
 
 /// In the gateway's configuration: `args: {seed: 42}`.
 #[derive(serde::Deserialize)]
@@ -38,7 +36,7 @@ impl Lucky {
 impl Policy for Lucky {
     fn info(&self) -> Info {
         // Not pure: the same question has another answer the next time.
-        let verb = Verb::per_node().reads(&Reads::new());
+        let verb = Verb::per_node();
         Info::new("lucky", "1").filters(verb.clone()).scores(verb, Scale::between(0..=10))
     }
 

@@ -3,13 +3,13 @@
 
 use std::{future::ready, process::ExitCode};
 
-use extender_policy_sdk::{Bind, BindAsk, BoxFuture, Info, Policy, Reads, Unanswered, run};
+use extender_policy_sdk::{Bind, BindAsk, BoxFuture, Info, Policy, Unanswered, run};
 
 struct NoBind;
 
 impl Policy for NoBind {
     fn info(&self) -> Info {
-        Info::new("no-bind", "1").binds_reading(&Reads::new())
+        Info::new("no-bind", "1").binds()
     }
 
     fn bind<'a>(&'a self, _: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {

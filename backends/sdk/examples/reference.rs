@@ -7,7 +7,7 @@ use extender_policy_sdk::{
     Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Change, Eviction, Hook, Info,
     Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart, NodeUsage, Nodes, Normalization, Pod,
     PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint, Toleration,
-    Unanswered, Verb, Verdict, View, run, serde_json,
+    Unanswered, Verb, Verdict, run, serde_json,
 };
 
 /// In the gateway's configuration: `args: {zone: eu-west-1a, most: 3}`.
@@ -62,8 +62,8 @@ impl Policy for Reference {
             .revision("reference-1")
             .filters(verb.clone())
             .scores(verb, scale)
-            .preempts(Verb::per_node().view(View::Name).reads(&priority))
-            .binds_reading(&Reads::new())
+            .preempts(Verb::per_node().reads(&priority))
+            .binds()
             .before_filter(before_filter())
             .before_filter_nodes(before_filter_nodes())
             .before_score(before_score())
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn only_known_victims_of_lower_priority_are_evicted() {
-        let pod = |priority| TestPod::from(PodFacts { priority, ..PodFacts::default() });
+        let pod = |priority| TestPod::from(PodFacts { priority: Some(priority), ..PodFacts::default() });
         let some = TestCandidate::new(TestNode::new("some"))
             .victim("equal", pod(5))
             .victim("lower", pod(4))

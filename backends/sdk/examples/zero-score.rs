@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Scale, Verb, run};
+use extender_policy_sdk::{Info, Node, Pod, Policy, Scale, Verb, run};
 
 struct ZeroScore;
 
 impl Policy for ZeroScore {
     fn info(&self) -> Info {
-        let verb = Verb::per_node().pure().reads(&Reads::new());
+        let verb = Verb::per_node().pure();
         Info::new("zero-score", "1").scores(verb, Scale::between(0..=10))
     }
 

@@ -7,6 +7,7 @@ mod evictions;
 mod held;
 mod hooks;
 mod introspect;
+mod outcomes;
 mod question;
 mod rejections;
 
@@ -23,17 +24,17 @@ pub(crate) use self::{
     bind::bind,
     hooks::{change, hook},
     introspect::introspect,
+    outcomes::report,
 };
 use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,
 };
 use crate::{
-    Backend, Candidate, Verdict,
+    Backend, Candidate, NO_OPINION, Verdict,
     backend::{NamedArgs, Prepared, method},
     error::CallError,
     info::declaration::Terms,
-    reads::access::Access,
     request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     trace,
@@ -209,13 +210,10 @@ async fn evictions(
     if let Some(at) = candidates.iter().position(is_bare) {
         return Err(CallError::NoVictims(at));
     }
-    let pod = terms.reads().map(|reads| &reads.pod);
-    if let Some(pod) = pod {
-        evictions::check_victims(candidates, pod)?;
-    }
+    evictions::check_victims(candidates, &terms.reads().pod)?;
     prepared.policy.ready()?;
     let nodes = question.nodes().iter().zip(candidates);
-    let candidates = nodes.map(|(node, candidate)| Candidate::new(node, candidate, Access::to(pod)));
+    let candidates = nodes.map(|(node, candidate)| Candidate::new(node, candidate, terms.pod_access()));
     let candidates: Vec<_> = candidates.collect();
     let policy = &prepared.policy;
     let evictions = if terms.waits() {
@@ -265,7 +263,13 @@ async fn scores(
 }
 
 fn scored(values: Vec<i32>, question: &Question<'_>) -> Result<api::Scores, CallError> {
-    counted("score_all", values, question).map(|values| api::Scores { values })
+    let mut values = counted("score_all", values, question)?;
+    let mut absent = Vec::new();
+    for (position, value) in (0..).zip(&mut values).filter(|(_, value)| **value == NO_OPINION) {
+        absent.push(position);
+        *value = 0;
+    }
+    Ok(api::Scores { values, absent })
 }
 
 /// A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them.

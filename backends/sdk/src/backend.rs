@@ -214,7 +214,7 @@ impl Backend {
     ) -> Result<Arc<Prepared>, CallError> {
         let versions = self.versions(NamedArgs::of(call)?)?;
         let latest = self.permitted(versions.latest()?)?;
-        let fits = |terms: &Terms| terms.reads_digest() == call.reads;
+        let fits = |terms: &Terms| call.reads == terms.reads_digest()[..];
         if latest.declaration.verb(verb).is_none_or(fits) {
             return Ok(latest);
         }

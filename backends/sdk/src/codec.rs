@@ -64,6 +64,11 @@ impl Incoming for api::BindRequest {
     const SHAPE: Shape = size::BIND;
 }
 
+impl Incoming for api::ReportRequest {
+    const SHAPE: Shape = size::REPORT;
+    const MOST: usize = MAX_DECODED_SMALL_BYTES;
+}
+
 impl Incoming for SyncNodesRequest {
     const SHAPE: Shape = size::SYNC_NODES;
     const MOST: usize = MAX_DECODED_SMALL_BYTES;

@@ -7,7 +7,7 @@ use prost::DecodeError;
 use tonic::{Code, Status, metadata::MetadataValue};
 
 use crate::{
-    ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered, View,
+    ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered,
     backend::Exposed,
     node::row::Unreadable,
     reads::access::Undeclared,
@@ -29,14 +29,19 @@ pub(crate) enum CallError {
     #[error("call.purpose is missing")]
     NoPurpose,
     #[error(
+        "outcomes[{position}].{field} is missing; every outcome has call, namespace, name, uid and kind, and that of a pod that is \
+         bound has node"
+    )]
+    Outcome { position: usize, field: &'static str },
+    #[error("this policy does not observe outcomes; its GetInfo does not list the service")]
+    NotObserved,
+    #[error(
         "nodes.count is {count} and there are {rows} rows; both count the nodes of the request, at least 1"
     )]
     Count { count: u32, rows: usize },
     #[error("nodes.table.ids has {zeros} zeros and there are {rows} rows; each zero stands for a row")]
     Zeros { zeros: usize, rows: usize },
-    #[error(
-        "nodes.{form}.rows[{position}].{field} is missing; the node view that this policy declares has it"
-    )]
+    #[error("nodes.{form}.rows[{position}].{field} is missing; this policy declares that it reads it")]
     Row { form: &'static str, position: usize, field: &'static str },
     #[error("nodes.{form}.rows[{position}].{source}")]
     RowValues { form: &'static str, position: usize, source: RowMismatch },
@@ -50,8 +55,6 @@ pub(crate) enum CallError {
     OtherReads,
     #[error("nodes.{form}.rows[{position}] is not a NodeRow: {source}")]
     Broken { form: &'static str, position: usize, source: Unreadable },
-    #[error("nodes.table is a table of View::{holds:?}, and this policy declares View::{wanted:?}")]
-    View { holds: View, wanted: View },
     #[error("nodes.count is {count} and there are {candidates} candidates; each node has one")]
     Candidates { count: u32, candidates: usize },
     #[error("candidates[{0}] has no victims and is no placeholder; expected one of them")]
@@ -135,6 +138,7 @@ impl CallError {
             | Self::Missing(_)
             | Self::OtherPod(_)
             | Self::NoPurpose
+            | Self::Outcome { .. }
             | Self::Count { .. }
             | Self::Zeros { .. }
             | Self::Row { .. }
@@ -143,7 +147,6 @@ impl CallError {
             | Self::TopologyCounts(_)
             | Self::VictimValues { .. }
             | Self::Broken { .. }
-            | Self::View { .. }
             | Self::Candidates { .. }
             | Self::NoVictims(_)
             | Self::ArgsSha256(_)
@@ -156,7 +159,9 @@ impl CallError {
                 Code::FailedPrecondition
             }
             Self::NoPath(_) | Self::NotShown(IntrospectError::NotFound(_)) => Code::NotFound,
-            Self::NotServed(_) | Self::NotShown(IntrospectError::NotImplemented) => Code::Unimplemented,
+            Self::NotServed(_) | Self::NotObserved | Self::NotShown(IntrospectError::NotImplemented) => {
+                Code::Unimplemented
+            }
             Self::NotReady(_)
             | Self::NotBound(_)
             | Self::Stopping(_)

@@ -29,8 +29,8 @@
 //! }
 //! ```
 //!
-//! - [`Info`] declares a policy, in one place: verbs, the view of a node that it needs, its [`Scale`].
-//! - [`Reads`] declares what a verb reads of pods and nodes; nothing else is sent.
+//! - [`Info`] declares a policy, in one place: its verbs and its [`Scale`].
+//! - [`Reads`] declares what a verb reads of pods and nodes; nothing else is sent, and nothing by default.
 //! - [`Node::pods_like`] counts the pods on a node that are like the pod, by what [`Reads::pods_by`] declares.
 //! - [`Pod::pods_like`] counts those in the cluster by topology, as [`Reads::pods_by_topology`] declares.
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
@@ -39,6 +39,7 @@
 //! - [`Hook`] declares that a policy changes what the policies of a call are told, with [`PodChange`] and
 //!   [`NodeChange`].
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
+//! - [`Policy::observe`] is told how attempts to place pods ended, for a policy that changes something outside.
 //! - [`Policy::introspect`] shows operators the policy's state, at the paths that [`Info::shows`] declares.
 //! - [`RunControllers`] is for controllers beside the server; the crate `extender-policy-controllers` has them elected.
 //! - [`Telemetry`] sends spans of the calls that the gateway traces; [`trace`] lets a policy add to them.
@@ -77,8 +78,10 @@ pub mod trace;
 
 #[doc(no_inline)]
 pub use extender_policy_types::{
-    HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
-    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
+    Container, HoldUser, HostPort, LabelSelector, NodeAddress, NodeAffinity, NodeImage, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero, OwnerReference, PodAffinity,
+    PodAffinityTerm, PreferredSchedulingTerm, ResourceClaim, Resources, SystemInfo, Taint, Toleration,
+    TopologySpreadConstraint, Volume, WeightedPodAffinityTerm,
 };
 
 /// What [`Policy::introspect`] returns is of this version: `extender_policy_sdk::serde_json::json!`.
@@ -94,10 +97,10 @@ pub use self::{
 #[doc(inline)]
 pub use extender_policy_types::{
     Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, CannotAnswer, Change, DeclarationError,
-    Domains, Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart,
-    NodePrefix, Nodes, Normalization, NotReady, Pod, PodChange, PodCount, PodKey, PodPart, PodPrefix, PodsBy,
-    PodsKey, PodsLike, Policy, Reads, Reason, Refusal, RejectionKind, Scale, TopologyKey, Unanswered, Verb,
-    Verdict, Victim, View,
+    Domains, Eviction, Hook, Info, Introspect, IntrospectError, NO_OPINION, Node, NodeChange, NodeKey,
+    NodePart, NodePrefix, Nodes, Normalization, NotReady, Outcome, OutcomeKind, Pod, PodChange, PodCount,
+    PodKey, PodPart, PodPrefix, PodsBy, PodsKey, PodsLike, Policy, Reads, Reason, Refusal, RejectionKind,
+    Scale, TopologyKey, Unanswered, Verb, Verdict, Victim,
 };
 use extender_policy_types::{
     digest, info, node, pod, reads, request,

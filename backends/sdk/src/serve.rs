@@ -1,5 +1,5 @@
-//! A backend on a socket: `PolicyService`, `NodeTableService`, `IntrospectionService`, health and reflection, from binding
-//! to draining, with the controllers beside it.
+//! A backend on a socket: all services of the contract, health and reflection, from binding to draining, with the controllers
+//! beside it.
 
 mod health;
 mod in_progress;
@@ -49,7 +49,7 @@ use crate::{
     backend::Exposed,
     controllers::Beside,
     introspection::IntrospectionService,
-    service::{HookService, Service},
+    service::{HookService, OutcomeService, Service},
     table::{TableService, Tables},
     telemetry::Tracer,
 };
@@ -305,6 +305,7 @@ fn router(service: Service, tables: &Tables, health: &Health, total: &Arc<Total>
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
         .add_service(Counting::new(HookService(service.clone()), Holds::UntilAnswered, total))
+        .add_service(Counting::new(OutcomeService(service.clone()), Holds::UntilAnswered, total))
         .add_service(Counting::new(service, Holds::UntilAnswered, total))
         .add_service(Counting::new(TableService::new(tables.clone()), Holds::UntilArrived, total))
         .add_service(Counting::new(health.service(), Holds::UntilArrived, total));

@@ -1,4 +1,4 @@
-//! The contract's services of verbs and hooks over [`answer`]: transport only. They are routed by hand, because the generated
+//! The contract's services of verbs, hooks and outcomes over [`answer`]: transport only. They are routed by hand, because the generated
 //! services decode the generated requests.
 
 use std::{
@@ -7,7 +7,9 @@ use std::{
     marker::PhantomData,
 };
 
-use extender_policy_api::v1beta1::{self as api, hook_service_server, policy_service_server::SERVICE_NAME};
+use extender_policy_api::v1beta1::{
+    self as api, hook_service_server, outcome_service_server, policy_service_server::SERVICE_NAME,
+};
 use futures_util::future::Either;
 use prost::Message;
 use tonic::{
@@ -79,6 +81,7 @@ impl Service {
             "PolicyService/Preempt" => self.declared::<Preempt>(http, api::Verb::Preempt),
             "PolicyService/Bind" => self.declared::<Bind>(http, api::Verb::Bind),
             "HookService/Change" => self.unary::<Change>(http, ServedHook { backend: self.backend.clone() }),
+            "OutcomeService/Report" => self.unary::<Report>(http, AdmitAll),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
@@ -126,6 +129,15 @@ named!(Service, SERVICE_NAME, |this, http| {
 pub(crate) struct HookService(pub(crate) Service);
 
 named!(HookService, hook_service_server::SERVICE_NAME, |this, http| tonic::codegen::Service::call(
+    &mut this.0,
+    http
+));
+
+/// The same service under the name of `OutcomeService`.
+#[derive(Clone, Debug)]
+pub(crate) struct OutcomeService(pub(crate) Service);
+
+named!(OutcomeService, outcome_service_server::SERVICE_NAME, |this, http| tonic::codegen::Service::call(
     &mut this.0,
     http
 ));
@@ -229,6 +241,10 @@ verb!(Bind: api::BindRequest => api::BindResponse, |backend, _, request, patienc
         pending::<()>().await;
     }
     answer::bind(backend, request).await
+});
+
+verb!(Report: api::ReportRequest => api::ReportResponse, |backend, _, request, _| {
+    answer::report(backend, request)
 });
 
 /// A hook, which the request names.

@@ -3,7 +3,7 @@
 //! [`space`] limits the size of all of them. This file: the set of tables.
 //!
 //! A table belongs to its stream and is dropped with it; calls in progress keep the rows that they hold. It is
-//! found only by its random name, so several gateways, and several views of one gateway, never share one.
+//! found only by its random name, so several gateways, and several selections of one gateway, never share one.
 
 mod contents;
 mod filling;
@@ -20,17 +20,14 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use extender_policy_api::v1beta1 as api;
 use foldhash::fast::RandomState;
 use tokio::sync::watch;
 
 pub(crate) use self::stream::TableService;
-use self::{
-    mistake::Mistake,
-    rows::{RowTerms, Table},
-    space::Budget,
-};
+use self::{mistake::Mistake, rows::Table, space::Budget};
 
-/// More tables than this are rejected: enough for 16 gateways with four views each.
+/// More tables than this are rejected: enough for 16 gateways with four selections each.
 const MAX_TABLES: usize = 64;
 
 /// Rows of more bytes than this, in all tables together, are rejected: 15,000 nodes with their JSON are about 0.2
@@ -80,7 +77,7 @@ impl Tables {
     }
 
     /// A new table without rows, for a stream.
-    fn open(&self, name: &str, holds: RowTerms) -> Result<Open, Mistake> {
+    fn open(&self, name: &str, reads: api::NodeReads) -> Result<Open, Mistake> {
         let mut by_name = self.shared.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if by_name.contains_key(name) {
             return Err(Mistake::Taken(name.to_owned()));
@@ -88,7 +85,7 @@ impl Tables {
         if by_name.len() >= self.shared.max_tables {
             return Err(Mistake::TooManyTables(self.shared.max_tables));
         }
-        let (name, table) = (Arc::from(name), Arc::new(Table::new(holds)));
+        let (name, table) = (Arc::from(name), Arc::new(Table::new(reads)));
         by_name.insert(Arc::clone(&name), Arc::clone(&table));
         Ok(Open { tables: self.clone(), name, table })
     }

@@ -2,10 +2,14 @@
 //!
 //! ```
 //! use extender_policy_sdk::testing::{self, TestNode, TestPod};
-//! # use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
+//! # use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict};
 //! # struct Amd64Only;
 //! # impl Policy for Amd64Only {
-//! #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
+//! #     fn info(&self) -> Info {
+//! #         let mut reads = Reads::new();
+//! #         reads.node_label("kubernetes.io/arch");
+//! #         Info::new("no-arm", "1").filters(Verb::per_node().pure().reads(&reads))
+//! #     }
 //! #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
 //! #         match node.label("kubernetes.io/arch") {
 //! #             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet").unresolvable(),
@@ -21,23 +25,25 @@
 //! assert_eq!(refused.unwrap(), [("new".to_owned(), "arm64 nodes are not in use yet".to_owned())]);
 //! ```
 //!
-//! A verb with [`Verb::reads`](crate::Verb::reads) gets what the gateway would send for its declaration, so a test
-//! fails if the policy reads anything else. [`everything`] is the same policy with nothing left out: if both give the
-//! same answers about random pods and nodes, the declaration is complete.
+//! A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
+//! [`everything`] is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
+//! declaration is complete.
 
 mod hooks;
 mod mistakes;
+mod outcomes;
 
 use extender_policy_api::v1beta1 as api;
-pub use extender_policy_api::v1beta1::{NodeFacts, PodFacts};
+pub use extender_policy_api::v1beta1::{MapValues, NodeFacts, PodFacts};
 use prost::{Message, bytes::Bytes};
 
 pub use self::hooks::{
     before_filter, before_filter_later, before_filter_nodes, before_filter_nodes_later, before_score,
     before_score_later,
 };
+pub use self::outcomes::observe;
 use crate::{
-    Backend, Bind, Policy,
+    Backend, Bind, NO_OPINION, Policy,
     answer::{self, Patience, at_once, unpanicking},
     backend::NamedArgs,
     error::CallError,
@@ -61,13 +67,14 @@ impl TestNode {
         Self::from_facts(name, NodeFacts::default())
     }
 
-    /// A node with these facts.
+    /// A node with these facts, which have labels and annotations as `entries`.
     pub fn from_facts(name: impl Into<String>, facts: NodeFacts) -> Self {
         let row = api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() };
         Self { row, pods: Vec::new() }
     }
 
-    /// With the requests of the pods on it; without, the usage is unknown.
+    /// With the requests of the pods on it, for a verb that declares [`NodePart::Usage`](crate::NodePart::Usage); without, the
+    /// usage is unknown.
     pub fn usage(mut self, usage: api::NodeUsage) -> Self {
         self.row.usage = Some(usage);
         self
@@ -82,18 +89,29 @@ impl TestNode {
 
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.row.facts.get_or_insert_default().labels.insert(key.into(), value.into());
+        self.row
+            .facts
+            .get_or_insert_default()
+            .labels
+            .get_or_insert_default()
+            .entries
+            .insert(key.into(), value.into());
         self
     }
 
     /// With an annotation. The gateway sends only those that are declared.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.row.facts.get_or_insert_default().annotations.insert(key.into(), value.into());
+        self.row
+            .facts
+            .get_or_insert_default()
+            .annotations
+            .get_or_insert_default()
+            .entries
+            .insert(key.into(), value.into());
         self
     }
 
-    /// With this JSON of the object, which is sent to a verb with
-    /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
+    /// With this JSON of the object, for a verb that declares [`NodePart::RawJson`](crate::NodePart::RawJson).
     pub fn raw_json(mut self, json: impl Into<Vec<u8>>) -> Self {
         self.row.raw_json = json.into().into();
         self
@@ -134,15 +152,13 @@ impl TestNode {
 
     /// What the gateway sends of it to a verb.
     fn sent(&self, terms: &Terms) -> api::NodeRow {
-        let mut row = self.row.clone();
-        if let Some(reads) = terms.reads() {
-            row.usage = row.usage.filter(|_| terms.wants_usage());
-            let facts = row.facts.filter(|_| terms.view().has_facts());
-            row.pod_counts = reads.node.pod_counts(&self.pods, facts.as_ref());
-            row.name = if terms.row_parts().has_name() { row.name } else { String::new() };
-            row.facts = facts.map(|facts| reads.node.node_facts(facts));
+        let fields = &terms.reads().node;
+        let row = fields.row(&self.row);
+        api::NodeRow {
+            facts: row.facts.filter(|_| terms.row_parts().has_facts()),
+            pod_counts: fields.pod_counts(&self.pods, self.row.facts.as_ref()),
+            ..row
         }
-        row
     }
 }
 
@@ -161,17 +177,17 @@ impl TestPod {
 
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.facts().labels.insert(key.into(), value.into());
+        self.facts().labels.get_or_insert_default().entries.insert(key.into(), value.into());
         self
     }
 
     /// With an annotation. The gateway sends only those that are declared.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.facts().annotations.insert(key.into(), value.into());
+        self.facts().annotations.get_or_insert_default().entries.insert(key.into(), value.into());
         self
     }
 
-    /// With this JSON of the object, which is sent to a policy with [`Info::raw_pod`](crate::Info::raw_pod).
+    /// With this JSON of the object, for a verb that declares [`PodPart::RawJson`](crate::PodPart::RawJson).
     pub fn raw_json(mut self, json: impl Into<Vec<u8>>) -> Self {
         self.pod.raw_json = json.into().into();
         self
@@ -208,11 +224,24 @@ impl TestPod {
         self
     }
 
-    /// With this name and UID, which [`bind`] tells the policy.
+    /// With this name and UID, which [`bind`] and [`observe`] tell the policy.
     pub fn identity(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
-        let (name, uid) = (name.into(), uid.into());
-        self.pod.identity = Some(api::PodIdentity { name, uid, ..api::PodIdentity::default() });
+        let identity = self.pod.identity.get_or_insert_default();
+        (identity.name, identity.uid) = (name.into(), uid.into());
         self
+    }
+
+    /// With this metadata.creationTimestamp, in seconds since 1970.
+    pub fn created_seconds(mut self, seconds: i64) -> Self {
+        self.pod.identity.get_or_insert_with(unnamed).created_seconds = Some(seconds);
+        self
+    }
+
+    /// Namespace, name and UID.
+    fn named(&self) -> [String; 3] {
+        let namespace = self.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
+        let api::PodIdentity { name, uid, .. } = self.pod.identity.clone().unwrap_or_else(unnamed);
+        [namespace, name, uid]
     }
 
     /// What the gateway sends of it to a verb, to be placed on one of these nodes.
@@ -227,8 +256,13 @@ impl TestPod {
     }
 }
 
+/// Of a pod that has none where it is needed.
+fn unnamed() -> api::PodIdentity {
+    api::PodIdentity { name: "pod".to_owned(), uid: "uid".to_owned(), ..api::PodIdentity::default() }
+}
+
 impl From<PodFacts> for TestPod {
-    /// A pod with these facts.
+    /// A pod with these facts, which have labels and annotations as `entries`.
     fn from(facts: PodFacts) -> Self {
         Self { pod: api::Pod { facts: Some(facts), ..api::Pod::default() } }
     }
@@ -271,13 +305,11 @@ impl TestCandidate {
     }
 
     /// What the gateway sends of it besides the node.
-    fn sent(&self, fields: Option<&SentFields>) -> api::Candidate {
+    fn sent(&self, fields: &SentFields) -> api::Candidate {
         let mut candidate = self.candidate.clone();
         candidate.placeholder = candidate.victims.is_empty();
         let pods = candidate.victims.iter_mut().filter_map(|victim| victim.pod.as_mut());
-        if let Some(fields) = fields {
-            pods.for_each(|pod| **pod = fields.pod(pod));
-        }
+        pods.for_each(|pod| **pod = fields.pod(pod));
         candidate
     }
 
@@ -328,7 +360,7 @@ pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswe
 ///
 /// ```
 /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
-/// # use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Verb, Verdict};
+/// # use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Reads, Verb, Verdict};
 /// #[derive(serde::Deserialize)]
 /// #[serde(deny_unknown_fields)]
 /// struct DrainZone {
@@ -336,7 +368,11 @@ pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswe
 /// }
 ///
 /// # impl Policy for DrainZone {
-/// #     fn info(&self) -> Info { Info::new("drain", "1").filters(Verb::per_node().pure()) }
+/// #     fn info(&self) -> Info {
+/// #         let mut reads = Reads::new();
+/// #         reads.node_label("zone");
+/// #         Info::new("drain", "1").filters(Verb::per_node().pure().reads(&reads))
+/// #     }
 /// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
 /// #         if node.label("zone") == Some(&self.zone) { Verdict::reject("zone is being drained").unresolvable() } else { Verdict::Accept }
 /// #     }
@@ -356,8 +392,8 @@ pub fn with_args(backend: impl Into<Backend>, args: &str) -> Result<Backend, NoA
     Ok(backend.into().with_args(args.as_bytes())?)
 }
 
-/// The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all of
-/// them.
+/// The policy with all verbs reading [`Reads::everything`](crate::Reads::everything), and all that can be declared beside it.
+/// Neither JSON nor the name and UID of the pod exist for pure verbs.
 ///
 /// ```
 /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
@@ -473,7 +509,7 @@ async fn filtered(
     mistakes::reasons(refused.collect())
 }
 
-/// The raw scores, one a node, in the order given.
+/// The raw scores, one a node, in the order given; [`NO_OPINION`] is one of them.
 ///
 /// # Errors
 ///
@@ -506,9 +542,16 @@ async fn scored(
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
         let request = ScoreRequest { call, pod, nodes: asked };
         let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
-        Ok(scores.unwrap_or_default().values)
+        Ok(as_returned(scores.unwrap_or_default()))
     });
     mistakes::scores(backend, nodes, scores.await?)
+}
+
+/// As the policy returned them.
+fn as_returned(scores: api::Scores) -> Vec<i32> {
+    let value =
+        |(position, value)| if scores.absent.binary_search(&position).is_ok() { NO_OPINION } else { value };
+    (0..).zip(scores.values).map(value).collect()
 }
 
 /// The answer of a verb that does not wait.
@@ -528,11 +571,8 @@ fn complete<T>(
 /// As for [`filter`], or the policy failed to bind.
 pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Result<Bind, NoAnswer> {
     let backend = backend.into();
-    let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
-    let identity = pod.pod.identity.clone();
+    let [namespace, name, uid] = pod.named();
     let SentCall { call, pod, .. } = SentCall::new(&backend, api::Verb::Bind, pod, &[])?;
-    let unnamed = || ("pod".to_owned(), "uid".to_owned());
-    let (name, uid) = identity.map_or_else(unnamed, |identity| (identity.name, identity.uid));
     let node = node.to_owned();
     let request = api::BindRequest { call, namespace, name, uid, node, pod };
     let api::BindResponse { outcome, message } = answer::bind(&backend, &request).await?;
@@ -577,8 +617,7 @@ async fn preempted(
 ) -> Result<Vec<(String, Vec<String>)>, CallError> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
     let terms = terms(backend, api::Verb::Preempt)?;
-    let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
-    let messages = candidates.iter().map(|candidate| candidate.sent(fields)).collect();
+    let messages = candidates.iter().map(|candidate| candidate.sent(&terms.reads().pod)).collect();
     let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
     let kept = answer::preempt(backend, &Tables::default(), &request, patience).await?.kept;
@@ -597,18 +636,11 @@ struct SentCall {
 impl SentCall {
     /// As the gateway sends them for the declaration of the verb.
     fn new(backend: &Backend, verb: api::Verb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
-        // A verb that is not declared is not answered, whatever it is sent.
         let terms = terms(backend, verb)?;
         let purpose = api::Purpose::Decide.into();
-        let reads =
-            terms.as_ref().map(|terms| Bytes::copy_from_slice(terms.reads_digest())).unwrap_or_default();
-        let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
-        let mut sent = fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes));
-        if terms.as_ref().is_some_and(Terms::is_pure) {
-            sent.identity = None;
-        }
-        let row = |node: &TestNode| terms.as_ref().map_or_else(|| node.row.clone(), |terms| node.sent(terms));
-        let rows = nodes.iter().map(|node| row(node).encode_to_vec().into()).collect();
+        let reads = Bytes::copy_from_slice(terms.reads_digest());
+        let sent = pod.sent(&terms.reads().pod, nodes);
+        let rows = nodes.iter().map(|node| node.sent(&terms).encode_to_vec().into()).collect();
         // More than four billion nodes do not fit into memory either.
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Ok(Self {
@@ -619,6 +651,6 @@ impl SentCall {
     }
 }
 
-fn terms(backend: &Backend, verb: api::Verb) -> Result<Option<Terms>, CallError> {
-    Ok(backend.policy_for(NamedArgs::whole(&[])?)?.declaration.verb(verb).cloned())
+fn terms(backend: &Backend, verb: api::Verb) -> Result<Terms, CallError> {
+    Ok(backend.policy_for(NamedArgs::whole(&[])?)?.called(verb)?.clone())
 }

@@ -5,7 +5,7 @@
 
 import type { Backend, Prepared, Versions } from './backend.js';
 import { bindAsk, Candidate } from './candidate.js';
-import { viewCovers, type Terms } from './declaration.js';
+import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
 import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1beta1/info.js';
@@ -23,6 +23,7 @@ import {
   RejectionKind,
   type Result,
   type ScoreResponse,
+  type Scores,
 } from './gen/extender/policy/v1beta1/policy.js';
 import { BIND_MESSAGE_BYTES, RULE_BYTES } from './limits.js';
 import { Node } from './node.js';
@@ -43,7 +44,7 @@ import type { Row } from './row.js';
 import { BIND, checkSize, GET_INFO, type Shape } from './size.js';
 import { readRow, type Table, type Tables } from './table.js';
 import { cut } from './text.js';
-import { Bind, Eviction, Verdict } from './verdict.js';
+import { Bind, Eviction, NO_OPINION, Verdict } from './verdict.js';
 
 /** The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node. */
 const MAX_REASON_BYTES = 900;
@@ -104,7 +105,7 @@ export function filtered(asked: Asked): Decision<FilterResponse> {
 
 /** How good each of the nodes is. */
 export function scored(asked: Asked): Decision<ScoreResponse> {
-  return { scores: { values: scoresOf(asked) } };
+  return { scores: scoresOf(asked) };
 }
 
 /** Binds the pod, or declines. */
@@ -136,7 +137,7 @@ export async function answerBind(
   }
   checkSamePod(request);
   prepared.policy.ready();
-  return bindResponse(await prepared.policy.bind(bindAsk(request, pod, signal)));
+  return bindResponse(await prepared.policy.bind(bindAsk(request, call, pod, signal)));
 }
 
 /**
@@ -199,7 +200,7 @@ export function answerQuestion<D extends object>(
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
     return { ...none, result: { outcome: { $case: 'miss', value: rows }, revision: '' } };
   }
-  const access = new Access(terms.layout?.node, terms.wantsUsage);
+  const access = new Access(terms.layout.node);
   const nodes = rows.map((row) => new Node(row, access));
   const asked = { prepared, terms, pod, nodes, question, note };
   check?.(asked);
@@ -225,7 +226,8 @@ function admit(backend: Backend, message: Buffer, verb: VerbName): Versions {
   return versions;
 }
 
-function versionsOf(backend: Backend, message: Buffer): Versions {
+/** The versions of the policy that a request is for. */
+export function versionsOf(backend: Backend, message: Buffer): Versions {
   const call = decoding(() => readCall(message));
   return backend.versionsOf(call ?? Call.create());
 }
@@ -266,7 +268,7 @@ function policyFor(
 }
 
 /** An unknown purpose of a later version is not a decision either. */
-function checkPurpose({ purpose }: Call, onlyDecides: boolean): void {
+export function checkPurpose({ purpose }: Call, onlyDecides: boolean): void {
   if (purpose === Purpose.UNSPECIFIED) {
     throw CallError.invalid('call.purpose is missing');
   }
@@ -280,8 +282,7 @@ function podOf(message: PodMessage | undefined, terms: Terms, call: Call): Pod {
   if (message === undefined) {
     throw CallError.missing('pod');
   }
-  const sent = terms.layout?.pod;
-  const mismatch = sent && topologyMismatch(message, sent);
+  const mismatch = topologyMismatch(message, terms.layout.pod);
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.topology_counts${mismatch}`);
   }
@@ -293,12 +294,12 @@ function podOf(message: PodMessage | undefined, terms: Terms, call: Call): Pod {
 }
 
 /** The pod as a policy may read it; undefined without facts. */
-function checkedPod(message: PodMessage, { layout }: Terms, call: Call): Pod | undefined {
-  const mismatch = layout && podMismatch(message, layout.pod);
+function checkedPod(message: PodMessage, { layout, isPure }: Terms, call: Call): Pod | undefined {
+  const mismatch = podMismatch(message, layout.pod);
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.facts.${mismatch}`);
   }
-  return Pod.of(message, new Access(layout?.pod), call);
+  return Pod.of(message, new Access(layout.pod, isPure), call);
 }
 
 function noRows(nodes: NodesRequest | undefined): readonly Row[] {
@@ -349,8 +350,7 @@ function inlineRows(form: 'rows' | 'table', rows: readonly Buffer[], terms: Term
   return rows.map((encoded, position) => {
     const where = `nodes.${form}.rows[${String(position)}]`;
     const row = readRow(where, encoded);
-    const promise = 'the node view that this policy declares has it';
-    const wrong = row.wrong(terms.rowParts, terms.rowCounts, promise);
+    const wrong = row.wrong(terms.layout.row, 'the reads that this policy declares have it');
     if (wrong !== undefined) {
       throw CallError.invalid(`${where}.${wrong}`);
     }
@@ -358,17 +358,11 @@ function inlineRows(form: 'rows' | 'table', rows: readonly Buffer[], terms: Term
   });
 }
 
-/** The table, which may hold more than the verb needs, but not less. */
+/** The table, whose rows are encoded with the declaration of the verb: values of another one could stand for other keys. */
 function tableOf({ table: name, atLeast }: TableNodes, terms: Terms, tables: Tables): Table | Miss {
   const table = tables.find(name);
-  // Values of another declaration could stand for other keys.
-  if (table === undefined || table.holds.readsKey !== terms.layout?.rowsKey) {
+  if (table?.holds.readsKey !== terms.layout.rowsKey) {
     return Miss.TABLE_UNKNOWN;
-  }
-  if (!viewCovers(table.holds.view, terms.view)) {
-    throw CallError.invalid(
-      `nodes.table is a table of the view '${table.holds.view}', and this policy declares the view '${terms.view}'`,
-    );
   }
   return table.version < atLeast ? Miss.TABLE_BEHIND : table;
 }
@@ -401,7 +395,7 @@ export function counted<T>(method: string, answers: readonly T[], asked: number)
   return answers;
 }
 
-/** The rejected nodes, by reason, kind and rule, in the order of their first occurrence. */
+/** The rejected nodes, by all that is said about them, in the order of their first occurrence. */
 function rejectionsOf(verdicts: readonly Verdict[]): Rejection[] {
   const groups = new Map<string, Rejection>();
   // Most verdicts are the same object as the one before.
@@ -423,11 +417,11 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
       `filter returned no Verdict for position ${String(position)}; expected Verdict.accept or Verdict.reject`,
     );
   }
-  const { reason, isUnresolvable, rule } = verdict;
+  const { reason, isUnresolvable, rule, retryAfterSeconds } = verdict;
   if (reason === undefined) {
     return undefined;
   }
-  const key = JSON.stringify([reason, isUnresolvable, rule]);
+  const key = JSON.stringify([reason, isUnresolvable, rule, retryAfterSeconds]);
   let group = groups.get(key);
   if (group === undefined) {
     group = {
@@ -435,32 +429,36 @@ function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: num
       kind: isUnresolvable ? RejectionKind.UNRESOLVABLE : RejectionKind.UNSCHEDULABLE,
       positions: [],
       rule: cut(rule, RULE_BYTES),
+      retryAfterSeconds,
     };
     groups.set(key, group);
   }
   return group;
 }
 
-function scoresOf({ prepared, pod, nodes }: Asked): number[] {
-  const values = counted('scoreAll', prepared.policy.scoreAll(pod, nodes), nodes.length);
-  for (const [position, value] of values.entries()) {
+function scoresOf({ prepared, pod, nodes }: Asked): Scores {
+  const given = counted('scoreAll', prepared.policy.scoreAll(pod, nodes), nodes.length);
+  for (const [position, value] of given.entries()) {
     if (!Number.isInteger(value) || value < INT32_MIN || value > INT32_MAX) {
       throw CallError.internal(
         `score returned ${String(value)} for position ${String(position)}; expected an integer of 32 bits`,
       );
     }
   }
-  return [...values];
+  return {
+    values: given.map((value) => (value === NO_OPINION ? 0 : value)),
+    absent: given.flatMap((value, position) => (value === NO_OPINION ? [position] : [])),
+  };
 }
 
 /**
  * Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes include
  * rejected ones, for which the policy may not expect to be called.
  */
-function earlyScores(asked: Asked): { values: number[] } | undefined {
+function earlyScores(asked: Asked): Scores | undefined {
   try {
     asked.prepared.policy.ready();
-    return { values: scoresOf(asked) };
+    return scoresOf(asked);
   } catch {
     return undefined;
   }
@@ -485,7 +483,7 @@ export function checkCandidates({ terms, nodes, question }: Asked): void {
 
 /** Which pods may be evicted on which of the nodes. */
 export function preempted({ prepared, terms, pod, nodes, question }: Asked): Decision<PreemptResponse> {
-  const access = new Access(terms.layout?.pod);
+  const access = new Access(terms.layout.pod);
   const candidates = question.candidates.flatMap((candidate, position) => {
     const node = nodes[position];
     return node === undefined ? [] : [new Candidate(node, candidate, access)];
@@ -499,9 +497,6 @@ export function preempted({ prepared, terms, pod, nodes, question }: Asked): Dec
 }
 
 function checkVictims({ candidates }: Question, { layout }: Terms): void {
-  if (layout === undefined) {
-    return;
-  }
   candidates.forEach(({ victims }, candidate) => {
     victims.forEach(({ pod }, victim) => {
       const mismatch = pod && podMismatch(pod, layout.pod);

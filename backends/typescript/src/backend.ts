@@ -33,7 +33,7 @@ export class Prepared {
     info: (policy: Policy) => Info = (declared) => declared.info(),
   ) {
     const declared = info(policy);
-    this.declaration = new Declaration(declared, unwritten(policy, declared.fields.served.keys()));
+    this.declaration = new Declaration(declared, unwritten(policy, declared.fields));
   }
 }
 

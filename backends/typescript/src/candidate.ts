@@ -1,6 +1,10 @@
 /** Preemption and binding as a policy sees them. */
 
-import type { BindRequest, Candidate as CandidateMessage } from './gen/extender/policy/v1beta1/policy.js';
+import type {
+  BindRequest,
+  Call,
+  Candidate as CandidateMessage,
+} from './gen/extender/policy/v1beta1/policy.js';
 import type { Node } from './node.js';
 import { Pod } from './pod.js';
 import type { Access } from './reads/access.js';
@@ -54,6 +58,8 @@ export interface BindAsk {
   readonly uid: string;
   /** Name of the node. */
   readonly node: string;
+  /** The id of the call, as in {@link Outcome.call}: to be kept with what the call changes outside. */
+  readonly callId: string;
   /** The pod; undefined if the gateway knows only its name. */
   readonly pod: Pod | undefined;
   /** Aborts when the caller cancels or the deadline passes: pass it to the requests that the policy makes. */
@@ -61,7 +67,11 @@ export interface BindAsk {
 }
 
 /** A view of a checked request. */
-export function bindAsk(request: BindRequest, pod: Pod | undefined, signal: AbortSignal): BindAsk {
-  const { namespace, name, uid, node } = request;
-  return { namespace, name, uid, node, pod, signal };
+export function bindAsk(
+  { namespace, name, uid, node }: BindRequest,
+  { id: callId }: Call,
+  pod: Pod | undefined,
+  signal: AbortSignal,
+): BindAsk {
+  return { namespace, name, uid, node, callId, pod, signal };
 }

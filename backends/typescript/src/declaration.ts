@@ -10,18 +10,15 @@ import { type ChangedPart, CHANGED_PARTS, type HookFields } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1beta1/info.js';
 import {
   Effects,
-  NodeView,
   Normalization as NormalizationNumber,
   Scope,
   Verb as VerbNumber,
   VerbInfo,
 } from './gen/extender/policy/v1beta1/info.js';
 import type { Shown } from './introspection.js';
-import type { Info, Normalization, Scale, Verb, View } from './info.js';
+import type { Info, Normalization, Scale } from './info.js';
 import { REJECTED_CONFIGURATION_BYTES } from './limits.js';
 import type { Layout } from './reads/layout.js';
-import { NODE_PARTS } from './reads/parts.js';
-import type { RowCounts, RowParts } from './row.js';
 import { cut, quoted } from './text.js';
 
 /** The package of the contract that this package implements. */
@@ -36,17 +33,11 @@ const INTROSPECTION_SERVICE = 'extender.policy.v1beta1.IntrospectionService';
 /** The service with the hooks. */
 export const HOOK_SERVICE = 'extender.policy.v1beta1.HookService';
 
+/** The service that tells the policy of outcomes. */
+const OUTCOME_SERVICE = 'extender.policy.v1beta1.OutcomeService';
+
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
-
-/** The views in ascending order: each adds to the one before. */
-const VIEWS: readonly View[] = ['name', 'facts', 'factsAndRaw'];
-
-const VIEW_NUMBERS = {
-  name: NodeView.NAME,
-  facts: NodeView.FACTS,
-  factsAndRaw: NodeView.FACTS_AND_RAW,
-} as const;
 
 const NORMALIZATION_NUMBERS = {
   none: NormalizationNumber.NONE,
@@ -65,11 +56,6 @@ const VERB_NUMBERS = {
   BeforeScore: VerbNumber.BEFORE_SCORE,
 } as const satisfies Record<VerbName, number>;
 
-/** The view with this number in the contract. */
-export function viewOf(number: number): View | undefined {
-  return VIEWS.find((view) => VIEW_NUMBERS[view] === number);
-}
-
 const HOOKS = (Object.keys(VERB_NUMBERS) as VerbName[]).filter(isHook);
 
 /** The hook with this number in the contract. */
@@ -77,66 +63,31 @@ export function hookOf(number: number): HookName | undefined {
   return HOOKS.find((name) => VERB_NUMBERS[name] === number);
 }
 
-/** Whether rows of one view hold everything that the other one needs. */
-export function viewCovers(holds: View, wanted: View): boolean {
-  return VIEWS.indexOf(holds) >= VIEWS.indexOf(wanted);
-}
-
-/** What each row must have, in this view with these declared parts; undefined: everything that the view has. */
-export function rowParts(
-  view: View,
-  reads: { readonly parts: readonly number[]; readonly isEmpty: boolean } | undefined,
-): RowParts {
-  if (view === 'name') {
-    return { name: true, facts: false };
-  }
-  return { name: reads?.parts.includes(NODE_PARTS.name) ?? true, facts: !(reads?.isEmpty ?? false) };
-}
-
-/** The digest of no declaration. */
-const UNDECLARED = Buffer.alloc(0);
+/** The verbs without nodes. */
+const ABOUT_PODS: ReadonlySet<VerbName> = new Set(['Bind', 'BeforeFilter']);
 
 /** What a verb's declaration means for a call. */
 export class Terms {
-  /** The verb's view of each node. */
-  readonly view: View;
   readonly hasSideEffects: boolean;
   readonly isPure: boolean;
-  readonly wantsUsage: boolean;
-  /** What is read of pods and nodes; undefined: everything. */
-  readonly layout: Layout | undefined;
-  /** What each row of a request must have. */
-  readonly rowParts: RowParts;
-  /** The number of values of each row of a request; undefined: not known. */
-  readonly rowCounts: RowCounts | undefined;
+  /** What is read of pods and nodes. */
+  readonly layout: Layout;
   /** What a hook may change. */
   readonly changes: ReadonlySet<ChangedPart>;
   private readonly isWholeSet: boolean;
 
-  constructor({ fields }: Verb, changes: readonly ChangedPart[] = []) {
-    this.changes = new Set(changes);
-    const { declared } = fields;
-    // Rows without facts are names: no table, and no watch of nodes is needed for them.
-    const onlyNames = fields.view === 'facts' && !fields.wantsUsage && declared?.readsNodes === false;
-    this.view = onlyNames ? 'name' : fields.view;
+  constructor(name: VerbName, { verb: { fields }, changes }: HookFields) {
     this.hasSideEffects = fields.hasSideEffects;
     this.isPure = fields.isPure;
-    this.wantsUsage = fields.wantsUsage;
     this.isWholeSet = fields.isWholeSet;
-    this.layout = declared?.layout(this.view === 'name' && !declared.readsNodes);
-    const rows = this.layout && { parts: this.layout.rows.parts, isEmpty: this.layout.rowsKey === '' };
-    this.rowParts = rowParts(this.view, rows);
-    const node = this.layout?.node;
-    this.rowCounts = node && {
-      labels: node.labels.keys.length,
-      annotations: node.annotations.keys.length,
-      pods: node.pods.length,
-    };
+    this.changes = new Set(changes);
+    const reads = ABOUT_PODS.has(name) ? fields.declared.withoutNodes() : fields.declared;
+    this.layout = reads.layout();
   }
 
-  /** `Call.reads` of the requests that this declaration asks for; empty if nothing is declared. */
+  /** `Call.reads` of the requests that this declaration asks for. */
   get reads(): Buffer {
-    return this.layout?.digest ?? UNDECLARED;
+    return this.layout.digest;
   }
 
   /** Whether these scores may be given with the verdicts, before the other policies have filtered. */
@@ -155,18 +106,11 @@ export class Terms {
   verbInfo(verb: VerbNumber): VerbInfo {
     return VerbInfo.fromPartial({
       verb,
-      nodeView: VIEW_NUMBERS[this.view],
       scope: this.isWholeSet ? Scope.WHOLE_SET : Scope.NODE,
       effects: this.effects,
-      usage: this.wantsUsage,
-      reads: this.layout?.message,
+      reads: this.layout.message,
       changes: [...this.changes].map((part) => CHANGED_PARTS[part]).toSorted((a, b) => a - b),
     });
-  }
-
-  /** As `name`; of the first hook nothing is sent about nodes, because it has none. */
-  static of(name: VerbName, { verb, changes }: HookFields): Terms {
-    return new Terms(name === 'BeforeFilter' ? verb.view('name') : verb, changes);
   }
 }
 
@@ -175,6 +119,8 @@ export class Declaration {
   readonly response: GetInfoResponse;
   /** What the policy shows, by path. */
   readonly shown: ReadonlyMap<string, Shown>;
+  /** Whether the policy is told of outcomes. */
+  readonly observesOutcomes: boolean;
   /** In the order of the contract, whatever the order of calls was. */
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
@@ -188,10 +134,11 @@ export class Declaration {
     if (found.length > 0) {
       throw new DeclarationError(found);
     }
-    const terms = [...info.fields.served].map(([name, served]) => [name, Terms.of(name, served)] as const);
+    const terms = [...info.fields.served].map(([name, served]) => [name, new Terms(name, served)] as const);
     this.terms = new Map(terms.toSorted(([a], [b]) => VERB_NUMBERS[a] - VERB_NUMBERS[b]));
     // Of two equal paths the first.
     this.shown = new Map(info.fields.shown.toReversed().map((entry) => [entry.path, entry]));
+    this.observesOutcomes = info.fields.observesOutcomes;
     this.response = response(info, this.terms);
   }
 
@@ -239,7 +186,7 @@ function mistakes(info: Info): string[] {
 function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInfoResponse {
   const verbs = [...terms].map(([name, declared]) => verbInfo(name, declared, fields.scale));
   // Tables are worth filling only if rows hold more than names.
-  const wantsFacts = [...terms.values()].some(({ view }) => view !== 'name');
+  const wantsFacts = [...terms.values()].some(({ layout }) => layout.row.facts);
   const tables = wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [];
   const introspection = fields.shown.map(({ path, description }) => ({ path, description }));
   return {
@@ -252,10 +199,9 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
       ...tables,
       ...(introspection.length === 0 ? [] : [INTROSPECTION_SERVICE]),
       ...([...terms.keys()].some(isHook) ? [HOOK_SERVICE] : []),
+      ...(fields.observesOutcomes ? [OUTCOME_SERVICE] : []),
     ],
     verbs,
-    podRaw: fields.rawPod,
-    annotationPrefixes: [...fields.annotations],
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
     introspection,
     controllers: undefined,
@@ -270,8 +216,6 @@ function verbInfo(name: VerbName, terms: Terms, scale: Scale | undefined): VerbI
       return { ...info, ...(scale && scaleInfo(scale)) };
     case 'Bind':
       return VerbInfo.fromPartial({ verb: info.verb, reads: info.reads });
-    case 'BeforeFilter':
-      return { ...info, nodeView: NodeView.UNSPECIFIED };
     default:
       return info;
   }

@@ -27,8 +27,8 @@ export interface HookFields {
 }
 
 /**
- * How a hook is called, and what it changes. The default suits most policies: each node on its own, with the node's
- * facts, and again for each call. A hook has no side effects. It does not change: each method returns another one.
+ * How a hook is called, and what it changes. The default suits most policies: each node on its own, and again for each
+ * call. A hook has no side effects. It does not change: each method returns another one.
  *
  * ```ts
  * new Info('reserve', '1.0.0').beforeFilterNodes(Hook.changes('nodeAllocatable').pure().reads(reads));
@@ -52,7 +52,7 @@ export class Hook extends Called {
 
   /**
    * The change of a node depends on all nodes of the request: such a hook is always told about all of them. Not for
-   * {@link Info.beforeFilter}, which has no nodes; the same is true for {@link view} and {@link usage}.
+   * {@link Info.beforeFilter}, which has no nodes.
    */
   wholeSet(): this {
     return this.with({ isWholeSet: true });

@@ -30,9 +30,10 @@ export {
   NotReady,
 } from './errors.js';
 export { type ChangedPart, Hook } from './hook.js';
-export { Info, Scale, Verb, type Normalization, type View } from './info.js';
+export { Info, Scale, Verb, type Normalization } from './info.js';
 export type { IntrospectAsk, ParameterOf } from './introspection.js';
 export type { Node } from './node.js';
+export type { Outcome, OutcomeKind } from './outcome.js';
 export type { Domains, Pod } from './pod.js';
 export { Policy } from './policy.js';
 export { Reads } from './reads.js';
@@ -45,4 +46,4 @@ export { run } from './run.js';
 export { ExposedError, listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
 export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';
 export { TlsError, type TlsFiles } from './tls.js';
-export { Bind, Eviction, Verdict } from './verdict.js';
+export { Bind, Eviction, NO_OPINION, Verdict } from './verdict.js';

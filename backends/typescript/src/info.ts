@@ -3,16 +3,7 @@
 import type { VerbName } from './declaration/names.js';
 import type { ChangedPart, Hook, HookFields } from './hook.js';
 import { type IntrospectAsk, type ParameterOf, Shown } from './introspection.js';
-import type { Reads } from './reads.js';
-
-/** A policy's view of each node. Each view adds to the one before. */
-export type View =
-  /** The name alone: works where the gateway knows no nodes. */
-  | 'name'
-  /** Name, labels, taints, conditions, capacity, allocatable and the annotations asked for. */
-  | 'facts'
-  /** All that and the object's JSON: several kilobytes per node. */
-  | 'factsAndRaw';
+import { Reads } from './reads.js';
 
 /** How raw scores are normalized to 0 to 10, over the nodes of one prioritize call. The operator may override it. */
 export type Normalization =
@@ -26,12 +17,10 @@ export type Normalization =
   | 'minMax';
 
 interface VerbFields {
-  readonly view: View;
   readonly isWholeSet: boolean;
   readonly hasSideEffects: boolean;
   readonly isPure: boolean;
-  readonly wantsUsage: boolean;
-  readonly declared: Reads | undefined;
+  readonly declared: Reads;
 }
 
 /** How a verb or a hook is called. */
@@ -39,33 +28,19 @@ export abstract class Called {
   /** @internal */
   abstract with(change: Partial<VerbFields>): this;
 
-  /** What to send about each node. Default: `facts`. */
-  view(view: View): this {
-    return this.with({ view });
-  }
-
   /**
-   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
-   * UID are not sent. By far the fastest. Not with `wholeSet` or raw JSON, and never with `sideEffects`; not for a policy that uses the
-   * time, or anything outside that its revision does not name. A pure {@link Info.beforeScore} changes nodes alone.
+   * The answer for a node is a function of args, the pod's facts and that node: it may be cached. By far the fastest. Not
+   * with `wholeSet`, nor for a verb that reads JSON or the pod's identity, and never with `sideEffects`; not for a policy
+   * that uses the time, or anything outside that its revision does not name. A pure {@link Info.beforeScore} changes nodes
+   * alone.
    */
   pure(): this {
     return this.with({ isPure: true });
   }
 
   /**
-   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
-   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
-   * removed from it.
-   */
-  usage(): this {
-    return this.with({ wantsUsage: true });
-  }
-
-  /**
-   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
-   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
-   * read the same.
+   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: nothing. Scores come in
+   * one round with the verdicts only if both verbs read the same.
    */
   reads(reads: Reads): this {
     return this.with({ declared: reads.copy() });
@@ -73,8 +48,8 @@ export abstract class Called {
 }
 
 /**
- * How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again for each
- * call. A verb does not change: each method returns another one.
+ * How a verb is called. The default suits most policies: each node on its own, and again for each call. A verb does not
+ * change: each method returns another one.
  */
 export class Verb extends Called {
   private constructor(
@@ -87,12 +62,10 @@ export class Verb extends Called {
   /** The answer about a node depends on the pod and that node alone. */
   static perNode(): Verb {
     return new Verb({
-      view: 'facts',
       isWholeSet: false,
       hasSideEffects: false,
       isPure: false,
-      wantsUsage: false,
-      declared: undefined,
+      declared: new Reads(),
     });
   }
 
@@ -113,13 +86,10 @@ export class Verb extends Called {
     return this.with({ hasSideEffects: true });
   }
 
-  /** The same without a declaration of what is read; see {@link Info.readingEverything}. @internal */
+  /** The same reading all that it can declare; see {@link Info.readingEverything}. @internal */
   readingEverything(): this {
     const { declared, isPure } = this.fields;
-    if (declared?.countsPods !== true) {
-      return this.with({ declared: undefined, wantsUsage: true });
-    }
-    return this.with({ declared: declared.everything(!isPure), wantsUsage: true });
+    return this.with({ declared: declared.withAll(isPure) });
   }
 
   /** @internal */
@@ -143,7 +113,7 @@ export class Scale {
 
   /**
    * Scores from the least to the largest, both included, integers of 32 bits. The gateway clamps scores outside this
-   * range, and counts them.
+   * range, and counts them; {@link NO_OPINION} is none of them.
    */
   static between(min: number, max: number): Scale {
     return new Scale({ ...Scale.unbounded().fields, bounds: { min, max } });
@@ -175,9 +145,8 @@ export interface InfoFields {
   readonly scale: Scale | undefined;
   /** Verbs and hooks: a verb changes nothing. */
   readonly served: ReadonlyMap<VerbName, HookFields>;
-  readonly annotations: readonly string[];
-  readonly rawPod: boolean;
   readonly nodeTable: boolean;
+  readonly observesOutcomes: boolean;
   readonly shown: readonly Shown[];
 }
 
@@ -186,8 +155,8 @@ export interface InfoFields {
  * each method returns another one.
  *
  * ```ts
- * const onlyFilters = new Info('no-arm', '1.0.0').filters(Verb.perNode().pure());
- * const onlyScores = new Info('near', '1.0.0').scores(Verb.perNode(), Scale.between(0, 10));
+ * const onlyFilters = new Info('no-arm', '1.0.0').filters(Verb.perNode().pure().reads(reads));
+ * const onlyScores = new Info('near', '1.0.0').scores(Verb.perNode().reads(reads), Scale.between(0, 10));
  * ```
  */
 export class Info {
@@ -211,9 +180,8 @@ export class Info {
       rejectedConfiguration: '',
       scale: undefined,
       served: new Map(),
-      annotations: [],
-      rawPod: false,
       nodeTable: true,
+      observesOutcomes: false,
       shown: [],
     };
   }
@@ -247,7 +215,7 @@ export class Info {
 
   /**
    * The policy decides which pods may be evicted to make room. Not a pure verb: its answer depends on the victims, too.
-   * Nodes come with facts only if the gateway watches them; the view `name` is enough for a policy that looks at pods.
+   * Facts of nodes, all but their names, need a gateway that watches them: a policy that looks at pods declares none.
    */
   preempts(verb: Verb): Info {
     return this.serving('Preempt', verb);
@@ -255,11 +223,10 @@ export class Info {
 
   /**
    * The policy binds pods, and reads this of them, besides namespace, name, UID and node, which {@link BindAsk} has in
-   * any case. Nothing is read of nodes. Without reads it is sent everything of the pod.
+   * any case. There are no nodes to read.
    */
-  binds(reads?: Reads): Info {
-    const verb = Verb.perNode().view('name');
-    return this.serving('Bind', reads === undefined ? verb : verb.reads(reads));
+  binds(reads = new Reads()): Info {
+    return this.serving('Bind', Verb.perNode().reads(reads));
   }
 
   /**
@@ -284,24 +251,19 @@ export class Info {
   }
 
   /**
-   * Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all. Default: none are
-   * sent. For verbs and hooks without {@link Verb.reads}.
-   */
-  annotations(...prefixes: readonly string[]): Info {
-    return this.with({ annotations: [...this.fields.annotations, ...prefixes] });
-  }
-
-  /** Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs. */
-  rawPod(): Info {
-    return this.with({ rawPod: true });
-  }
-
-  /**
-   * Nodes come with each call in full. Without this, a policy that wants facts holds them, some kilobytes of memory for
+   * Nodes come with each call in full. Without this, a policy that reads more of nodes than their names holds them, some kilobytes of memory for
    * each, and receives only changes.
    */
   withoutNodeTable(): Info {
     return this.with({ nodeTable: false });
+  }
+
+  /**
+   * The policy is told how attempts to place the pods ended about which it was asked for a decision, by filter or bind: see
+   * {@link Policy.observe}. For a policy with side effects, such as a reservation, that it undoes.
+   */
+  observesOutcomes(): Info {
+    return this.with({ observesOutcomes: true });
   }
 
   /**
@@ -326,8 +288,8 @@ export class Info {
   }
 
   /**
-   * The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so a
-   * verb that has them declares everything else, too. @internal
+   * The same with all in the declarations that can be: everything is sent, and the counts of pods that were declared.
+   * @internal
    */
   readingEverything(): Info {
     const served = [...this.fields.served].map(

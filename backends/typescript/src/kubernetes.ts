@@ -1,5 +1,5 @@
 /**
- * The objects of raw views in the types of `@kubernetes/client-node`, an optional dependency. Nothing of it is loaded
+ * The objects of the part `rawJson` in the types of `@kubernetes/client-node`, an optional dependency. Nothing of it is loaded
  * when the program runs: these are types alone.
  */
 
@@ -19,12 +19,12 @@ export type Json<T> = T extends Date
         ? { readonly [K in keyof T]: Json<T[K]> }
         : T;
 
-/** The node's object; undefined unless the verb has the view `factsAndRaw`. */
+/** The node's object; undefined if the gateway does not have it. */
 export function rawNode(node: Node): Json<V1Node> | undefined {
   return node.raw as Json<V1Node> | undefined;
 }
 
-/** The pod's object; undefined unless {@link Info.rawPod} asks for it, or the gateway knows no more than the UID. */
+/** The pod's object; undefined if the gateway does not have it. */
 export function rawPod(pod: Pod): Json<V1Pod> | undefined {
   return pod.raw as Json<V1Pod> | undefined;
 }

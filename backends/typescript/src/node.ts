@@ -1,6 +1,7 @@
 /** A node as a policy sees it. */
 
 import { PodCount, PodsLike } from './counts.js';
+import type { NodeAddress, NodeImage, SystemInfo } from './gen/extender/policy/v1beta1/node.js';
 import type { Pod } from './pod.js';
 import type { Access } from './reads/access.js';
 import type { MapName, NodeKey, NodePrefix } from './reads/key.js';
@@ -10,9 +11,8 @@ import type { NodeUsage, Resources, Taint } from './resources.js';
 import { attributeKey, type Row } from './row.js';
 
 /**
- * One node. Which fields it has depends on the {@link View} that the policy requested: with `name` there are no labels,
- * taints or amounts. In a verb with {@link Verb.reads}, reading anything else than what is declared throws. What is read
- * of a node must not be modified: the next call gets the same objects.
+ * One node. Reading anything else of it than the verb declares with {@link Verb.reads} throws. What is read of a node must
+ * not be modified: the next call gets the same objects.
  */
 export class Node {
   /** @internal */
@@ -47,15 +47,13 @@ export class Node {
     return this.value('label', key, this.access.text('label', key));
   }
 
-  /** All labels. A declaration has the prefix "" for them. */
+  /** All labels: declared with {@link Reads.everything}, or by the prefix "". */
   get labels(): ReadonlyMap<string, string> {
     this.access.entries('label', '');
     return this.row.map('label');
   }
 
-  /**
-   * The value of an annotation. Without {@link Verb.reads}, only if {@link Info.annotations} asks for its prefix.
-   */
+  /** The value of an annotation; undefined when the node does not have it. */
   annotation(key: string): string | undefined {
     return this.value('annotation', key, this.access.text('annotation', key));
   }
@@ -90,12 +88,37 @@ export class Node {
     return this.row.amounts.allocatable;
   }
 
+  /** status.images, in order: their names with tags and digests, and their bytes, 0 if they are not known. */
+  get images(): readonly Readonly<NodeImage>[] {
+    this.access.nodePart('images');
+    return this.row.images;
+  }
+
+  /** status.nodeInfo: the versions of the kernel, the kubelet and so on; undefined while it is not reported. */
+  get systemInfo(): Readonly<SystemInfo> | undefined {
+    this.access.nodePart('systemInfo');
+    return this.row.systemInfo;
+  }
+
+  /** status.addresses, in order. */
+  get addresses(): readonly Readonly<NodeAddress>[] {
+    this.access.nodePart('addresses');
+    return this.row.addresses;
+  }
+
+  /** spec.providerID; undefined if not set. */
+  get providerId(): string | undefined {
+    this.access.nodePart('providerId');
+    return this.row.providerId;
+  }
+
   /**
-   * What the pods on the node have requested; undefined when it is not known. {@link Verb.usage} declares it. It lags
-   * behind what kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
+   * What the pods on the node have requested; undefined when it is not known. A pure verb may read it; the answer for a
+   * node is then cached until a pod is added to the node or removed from it. It lags behind what kube-scheduler assumes,
+   * usually by some milliseconds: no basis for an exclusive allocation.
    */
   get usage(): NodeUsage | undefined {
-    this.access.usage();
+    this.access.nodePart('usage');
     return this.row.usage;
   }
 
@@ -138,16 +161,18 @@ export class Node {
     return this.row.podCounts(this.access.pods(key.by).position).omittedPods;
   }
 
-  /** The object's JSON, unchanged; undefined unless the policy asked for it with the view `factsAndRaw`. */
+  /** The object's JSON, unchanged; undefined if the gateway does not have it. */
   get rawJson(): Uint8Array | undefined {
+    this.access.nodePart('rawJson');
     return this.row.rawJson;
   }
 
   /**
    * The object that {@link rawJson} describes, parsed once for each change of the node. The module
-   * `@extender-gateway/policy/kubernetes` has its type.
+   * `@extender-gateway/policy/kubernetes` has its type. Declared as `rawJson`.
    */
   get raw(): unknown {
+    this.access.nodePart('rawJson');
     return this.row.raw;
   }
 

@@ -1,14 +1,19 @@
 /** The pod of a call as a policy sees it, and the pods in the cluster that are like it. */
 
 import { PodCount, PodsLike } from './counts.js';
+import type { MapValues } from './gen/extender/policy/v1beta1/map.js';
 import type { Call } from './gen/extender/policy/v1beta1/policy.js';
 import type {
+  Container,
   NodeAffinity,
   OwnerReference,
   Pod as PodMessage,
+  PodAffinity,
   PodFacts,
+  ResourceClaim,
   Toleration,
   TopologyCounts,
+  TopologySpreadConstraint,
   Volume,
 } from './gen/extender/policy/v1beta1/pod.js';
 import type { Node } from './node.js';
@@ -18,12 +23,12 @@ import type { Sent } from './reads/layout.js';
 import { ENTRY } from './reads/places.js';
 import type { Attribute, SentTopology, TopologyKey } from './reads/pods.js';
 import { NO_NON_ZERO, NO_RESOURCES, type NonZero, type Resources, type Taint } from './resources.js';
-import { valuesMismatch } from './row.js';
+import { type Values, valuesMismatch } from './row.js';
 import { compareBytes } from './text.js';
 
 /**
- * The pod to be placed, or one that would be evicted. In a verb with {@link Verb.reads}, reading anything else than what
- * is declared throws.
+ * The pod to be placed, or one that would be evicted. Reading anything else of it than the verb declares with
+ * {@link Verb.reads} throws.
  */
 export class Pod {
   private constructor(
@@ -58,6 +63,15 @@ export class Pod {
     return given(this.call?.cluster);
   }
 
+  /**
+   * The id of the call, as in {@link Outcome.call}: to be kept with what the call changes outside. It is another one in each
+   * call, so a pure verb or hook cannot read it: it throws {@link UndeclaredRead} there. Undefined for victims.
+   */
+  get callId(): string | undefined {
+    this.access.callId();
+    return this.call?.id;
+  }
+
   /** The value of a declared label or annotation; undefined when the pod does not have it. */
   get(key: PodKey): string | undefined {
     return this.value(key.map, key.text, this.access.key(key));
@@ -66,23 +80,30 @@ export class Pod {
   /** The labels or annotations with a declared prefix, by key. */
   *entries(prefix: PodPrefix): IterableIterator<[key: string, value: string]> {
     this.access.entries(prefix.map, prefix.text);
-    for (const entry of this.map(prefix.map)) {
+    for (const entry of this.map(prefix.map)?.entries ?? NO_ENTRIES) {
       if (entry[0].startsWith(prefix.text)) {
         yield entry;
       }
     }
   }
 
-  /** metadata.name; undefined if the pod has none yet, and for pure verbs, which do not receive it. */
+  /** metadata.name; undefined if the pod has none yet. Declared as `identity`. */
   get name(): string | undefined {
     this.access.podPart('identity');
     return given(this.message.identity?.name);
   }
 
-  /** metadata.uid; undefined under the same conditions as {@link name}. */
+  /** metadata.uid; undefined if the pod has none yet. Declared as `identity`. */
   get uid(): string | undefined {
     this.access.podPart('identity');
     return given(this.message.identity?.uid);
+  }
+
+  /** metadata.creationTimestamp in seconds since 1970; undefined if the pod has none yet. Declared as `identity`. */
+  get createdSeconds(): number | undefined {
+    this.access.podPart('identity');
+    const created = this.message.identity?.createdSeconds;
+    return created === undefined ? undefined : Number(created);
   }
 
   /** metadata.namespace. */
@@ -96,13 +117,13 @@ export class Pod {
     return this.value('label', key, this.access.text('label', key));
   }
 
-  /** All labels. A declaration has the prefix "" for them. */
+  /** All labels: declared with {@link Reads.everything}, or by the prefix "". */
   get labels(): ReadonlyMap<string, string> {
     this.access.entries('label', '');
-    return this.facts.labels;
+    return this.map('label')?.entries ?? NO_ENTRIES;
   }
 
-  /** The value of an annotation. Without {@link Verb.reads}, only if {@link Info.annotations} asks for its prefix. */
+  /** The value of an annotation; undefined when the pod does not have it. */
   annotation(key: string): string | undefined {
     return this.value('annotation', key, this.access.text('annotation', key));
   }
@@ -116,7 +137,7 @@ export class Pod {
   /** spec.priority; 0 if not set, as in kube-scheduler. */
   get priority(): number {
     this.access.podPart('priority');
-    return this.facts.priority;
+    return this.facts.priority ?? 0;
   }
 
   /** spec.priorityClassName; undefined if not set. */
@@ -166,6 +187,30 @@ export class Pod {
     return this.facts.nodeAffinity;
   }
 
+  /** spec.affinity.podAffinity and podAntiAffinity, as written in the pod; undefined if the pod has none. */
+  get podAffinity(): Readonly<PodAffinity> | undefined {
+    this.access.podPart('podAffinity');
+    return this.facts.podAffinity;
+  }
+
+  /** spec.topologySpreadConstraints, in order. */
+  get topologySpread(): readonly Readonly<TopologySpreadConstraint>[] {
+    this.access.podPart('topologySpread');
+    return this.facts.topologySpread;
+  }
+
+  /** spec.initContainers and spec.containers, in this order: of each the name, the image and the ports of its node. */
+  get containers(): readonly Readonly<Container>[] {
+    this.access.podPart('containers');
+    return this.facts.containers;
+  }
+
+  /** spec.resourceClaims, in order. */
+  get resourceClaims(): readonly Readonly<ResourceClaim>[] {
+    this.access.podPart('resourceClaims');
+    return this.facts.resourceClaims;
+  }
+
   /** spec.volumes, in order, without the service account's volume. */
   get volumes(): readonly Readonly<Volume>[] {
     this.access.podPart('volumes');
@@ -173,9 +218,8 @@ export class Pod {
   }
 
   /**
-   * Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure verbs do not
-   * receive). A declaration has the parts `volumes` and `identity` for them; a pure verb with a declaration reads
-   * {@link volumes}.
+   * Names of the claims that the pod's volumes use, also those derived from the pod's name. Declared as `volumes` and
+   * `identity`; a pure verb, which cannot declare that, reads {@link volumes}.
    */
   get claims(): readonly string[] {
     this.access.podPart('volumes');
@@ -188,6 +232,30 @@ export class Pod {
   get schedulerName(): string | undefined {
     this.access.podPart('schedulerName');
     return given(this.facts.schedulerName);
+  }
+
+  /** spec.schedulingGroup.podGroupName; undefined if the pod is in no PodGroup. */
+  get podGroupName(): string | undefined {
+    this.access.podPart('podGroupName');
+    return given(this.facts.podGroupName);
+  }
+
+  /** spec.runtimeClassName; undefined if not set. */
+  get runtimeClassName(): string | undefined {
+    this.access.podPart('runtimeClassName');
+    return given(this.facts.runtimeClassName);
+  }
+
+  /** spec.preemptionPolicy, such as "Never"; undefined if not set, which means "PreemptLowerPriority". */
+  get preemptionPolicy(): string | undefined {
+    this.access.podPart('preemptionPolicy');
+    return given(this.facts.preemptionPolicy);
+  }
+
+  /** spec.serviceAccountName; undefined if not set. */
+  get serviceAccountName(): string | undefined {
+    this.access.podPart('serviceAccountName');
+    return given(this.facts.serviceAccountName);
   }
 
   /**
@@ -205,51 +273,51 @@ export class Pod {
     return attribute === undefined || counts === undefined ? undefined : new Domains(sent, attribute, counts);
   }
 
-  /** The object's JSON, unchanged; undefined unless {@link Info.rawPod} asks for it. */
+  /** The object's JSON, unchanged; undefined if the gateway does not have it. */
   get rawJson(): Uint8Array | undefined {
+    this.access.podPart('rawJson');
     return this.message.rawJson.length === 0 ? undefined : this.message.rawJson;
   }
 
   /**
    * The object that {@link rawJson} describes, parsed with each call. The module `@extender-gateway/policy/kubernetes`
-   * has its type.
+   * has its type. Declared as `rawJson`.
    */
   get raw(): unknown {
     const { rawJson } = this;
     return rawJson === undefined ? undefined : (JSON.parse(Buffer.from(rawJson).toString('utf8')) as unknown);
   }
 
-  private map(map: MapName): ReadonlyMap<string, string> {
+  private map(map: MapName): MapValues | undefined {
     return map === 'label' ? this.facts.labels : this.facts.annotations;
   }
 
   private value(map: MapName, key: string, place: number): string | undefined {
+    const given = this.map(map);
     if (place === ENTRY) {
-      return this.map(map).get(key);
+      return given?.entries.get(key);
     }
-    const [values, absent] =
-      map === 'label'
-        ? [this.facts.labelValues, this.facts.absentLabels]
-        : [this.facts.annotationValues, this.facts.absentAnnotations];
-    const value = values[place];
-    return value === '' && absent.includes(place) ? undefined : value;
+    const value = given?.values[place];
+    return value === '' && given?.absent.includes(place) ? undefined : value;
   }
 }
+
+/** A map that is not sent because it is empty. */
+const NO_ENTRIES: ReadonlyMap<string, string> = new Map();
 
 /** What is wrong with the values of a pod of a request; undefined if there is one for each key. */
 export function podMismatch(pod: PodMessage, sent: Sent): string | undefined {
   if (pod.facts === undefined) {
     return undefined;
   }
-  const { labelValues, absentLabels, annotationValues, absentAnnotations } = pod.facts;
   return (
-    valuesMismatch('label', { count: labelValues.length, absent: absentLabels }, sent.labels.keys.length) ??
-    valuesMismatch(
-      'annotation',
-      { count: annotationValues.length, absent: absentAnnotations },
-      sent.annotations.keys.length,
-    )
+    valuesMismatch('label', counted(pod.facts.labels), sent.labels.keys.length) ??
+    valuesMismatch('annotation', counted(pod.facts.annotations), sent.annotations.keys.length)
   );
+}
+
+function counted(map: MapValues | undefined): Values | undefined {
+  return map && { count: map.values.length, absent: map.absent };
 }
 
 /** What is wrong with the counts by topology of the pod to be placed; undefined if a domain can be looked up in them. */

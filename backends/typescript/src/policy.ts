@@ -4,6 +4,7 @@ import type { BindAsk, Candidate } from './candidate.js';
 import type { NodeChange, PodChange, ScoreChanges } from './change.js';
 import type { Info } from './info.js';
 import type { Node } from './node.js';
+import type { Outcome } from './outcome.js';
 import type { Pod } from './pod.js';
 import { Bind, Eviction, Verdict } from './verdict.js';
 
@@ -28,9 +29,9 @@ export abstract class Policy {
   }
 
   /**
-   * How good is this node for the pod? An integer of 32 bits. Called also for nodes that {@link filter} rejects, if both
-   * are per node: scores then come in one round with the verdicts. Larger is better, unless the declared {@link Scale}
-   * is reversed. Called only if {@link info} declares it with {@link Info.scores}.
+   * How good is this node for the pod? An integer of 32 bits, or {@link NO_OPINION}. Called also for nodes that
+   * {@link filter} rejects, if both are per node: scores then come in one round with the verdicts. Larger is better, unless
+   * the declared {@link Scale} is reversed. Called only if {@link info} declares it with {@link Info.scores}.
    */
   // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
   score(pod: Pod, node: Node): number {
@@ -75,6 +76,34 @@ export abstract class Policy {
   // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
   bind(ask: BindAsk): Bind | Promise<Bind> {
     return Bind.declined('this policy does not bind');
+  }
+
+  /**
+   * Learns how an attempt to place a pod ended, to undo what the policy has changed outside for it. Called only if
+   * {@link info} declares it with {@link Info.observesOutcomes}, also while the policy is not ready.
+   *
+   * ```ts
+   * override observe({ kind, uid, call }: Outcome): void {
+   *   if (kind === 'bound') {
+   *     this.#reserved.confirm(uid);
+   *   } else if (kind === 'deleted' || this.#reserved.callOf(uid) === call) {
+   *     this.#reserved.release(uid);
+   *   }
+   * }
+   * ```
+   *
+   * Each filter or bind keeps its {@link Pod.callId} or {@link BindAsk.callId} with the reservation: `notBound` and
+   * `superseded` undo it only if {@link Outcome.call} is this id, because a later call may have reserved since. `bound` and
+   * `deleted` hold whichever call it was.
+   *
+   * Each outcome comes at least once, so it must be idempotent, and do nothing for a pod that the policy does not know:
+   * outcomes come in requests of many, and the gateway repeats all of a request if this throws for one of them or the
+   * answer is lost. The answer must be quick: the next outcome waits for it, and what takes long belongs elsewhere, such as
+   * into a queue of the policy.
+   */
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
+  observe(outcome: Outcome): void | Promise<void> {
+    // A policy that does not declare it is not told.
   }
 
   /**

@@ -3,31 +3,36 @@
 import { PodCountBy } from './gen/extender/policy/v1beta1/info.js';
 import { READ_KEYS } from './limits.js';
 import { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
-import { Layout, Sent } from './reads/layout.js';
-import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
+import { type Declared, Layout, Sent } from './reads/layout.js';
+import { INCLUDED_PARTS, NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
 import { DeclaredKeys } from './reads/places.js';
 import type { PodsBy } from './reads/pods.js';
 import { PodsKey, TopologyKey } from './reads/pods.js';
 
-/** What is read of one kind of object. */
-interface Declared {
-  readonly parts: Set<number>;
-  readonly label: DeclaredKeys;
-  readonly annotation: DeclaredKeys;
-}
-
 function nothing(): Declared {
-  return { parts: new Set(), label: new DeclaredKeys(), annotation: new DeclaredKeys() };
+  return {
+    isEverything: false,
+    parts: new Set(),
+    label: new DeclaredKeys(),
+    annotation: new DeclaredKeys(),
+  };
 }
 
-function copyOf({ parts, label, annotation }: Declared): Declared {
-  return { parts: new Set(parts), label: label.copy(), annotation: annotation.copy() };
+/** The same with all that everything includes. */
+function completed(declared: Declared, included: ReadonlySet<number>): Declared {
+  const { parts, label, annotation } = copyOf(declared);
+  label.prefix('');
+  return { isEverything: true, parts: new Set([...parts, ...included]), label, annotation };
+}
+
+function copyOf({ isEverything, parts, label, annotation }: Declared): Declared {
+  return { isEverything, parts: new Set(parts), label: label.copy(), annotation: annotation.copy() };
 }
 
 /**
  * What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more calls
- * a cached answer serves and the fewer rows of the node table change. Usage and JSON are sent if the verb asks for
- * them.
+ * a cached answer serves and the fewer rows of the node table change. A verb that reads no more of nodes than their names
+ * is also asked about nodes that the gateway does not know.
  *
  * ```ts
  * class Racks extends Policy {
@@ -53,6 +58,16 @@ function copyOf({ parts, label, annotation }: Declared): Declared {
 export class Reads {
   /** The most keys and prefixes of one declaration, those of pods and nodes together. */
   static readonly maxKeys = READ_KEYS;
+
+  /**
+   * All facts of pods and nodes and all their labels, also what later versions of the gateway add. Usage, images,
+   * JSON, the identity of the pod, annotations and counts of pods are declared besides. What is included already may be
+   * declared, too: a label's key is then read by what its declaration returns, and is not sent twice. For
+   * {@link Info.binds} and {@link Info.beforeFilter}, which have no nodes, it is everything of the pod.
+   */
+  static everything(): Reads {
+    return new Reads().completed();
+  }
 
   private podReads = nothing();
   private nodeReads = nothing();
@@ -124,10 +139,10 @@ export class Reads {
 
   /**
    * The pods on each node, counted by this. Declares the attribute of the pod, too, with which {@link Node.podsLike}
-   * finds the pods that are like it. At most 8 different attributes. The verb needs facts of nodes and a gateway that
-   * watches pods. It may be pure: the answer for a node is then cached until a pod is added to the node or removed from
-   * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some milliseconds:
-   * two pods in a row can both see room for one. A gateway that binds asks again before each Binding.
+   * finds the pods that are like it. At most 8 different attributes. The gateway must watch pods. The verb may be pure: the
+   * answer for a node is then cached until a pod is added to the node or removed from it. The counts lag behind what
+   * kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: two pods in a row can both see room
+   * for one. A gateway that binds asks again before each Binding.
    */
   podsBy(by: PodsBy): PodsKey {
     return this.counted(by, false);
@@ -202,49 +217,50 @@ export class Reads {
     return copy;
   }
 
-  /**
-   * Everything that can be declared, with the same counts of pods: without a declaration there are none. The identity
-   * of the pod is included if the verb may read it. @internal
-   */
-  everything(identity: boolean): Reads {
+  private completed(): Reads {
     const all = this.copy();
-    Object.values(NODE_PARTS).forEach((part) => all.nodeReads.parts.add(part));
-    Object.values(POD_PARTS).forEach((part) => all.podReads.parts.add(part));
-    if (!identity) {
-      all.podReads.parts.delete(POD_PARTS.identity);
-    }
-    for (const { label, annotation } of [all.nodeReads, all.podReads]) {
-      label.prefix('');
-      annotation.prefix('');
-    }
+    all.podReads = completed(all.podReads, INCLUDED_PARTS.pod);
+    all.nodeReads = completed(all.nodeReads, INCLUDED_PARTS.node);
     return all;
   }
 
-  /** Whether pods are counted, on nodes or in the cluster. @internal */
-  get countsPods(): boolean {
-    return this.counts.size > 0 || this.topologies.size > 0;
+  /** Everything that a verb can declare but other counts of pods. @internal */
+  withAll(isPure: boolean): Reads {
+    const all = this.completed().node('usage', 'images');
+    all.nodeAnnotations('');
+    all.podAnnotations('');
+    return isPure ? all : all.node('rawJson').pod('identity', 'rawJson');
   }
 
-  /** Whether more than the name is read of nodes. @internal */
-  get readsNodes(): boolean {
-    const { parts, label, annotation } = this.nodeReads;
-    const onlyName = [...parts].every((part) => part === NODE_PARTS.name);
-    return !onlyName || !label.isEmpty || !annotation.isEmpty || this.counts.size > 0;
+  /**
+   * The same for a verb without nodes, where everything is that of the pod. What a declaration without everything has of
+   * nodes stays, for the gateway to reject. @internal
+   */
+  withoutNodes(): Reads {
+    const reads = this.copy();
+    if (reads.nodeReads.isEverything) {
+      reads.nodeReads = nothing();
+      reads.counts = new Map();
+    }
+    return reads;
   }
 
   /** @internal */
-  layout(namesOnly: boolean): Layout {
+  layout(): Layout {
     const counts = [...this.counts.values()].toSorted((a, b) => a.by.compare(b.by));
     const topologies = [...this.topologies.values()].toSorted((a, b) => a.topology.compare(b.topology));
-    const sent = (object: 'pod' | 'node', { parts, label, annotation }: Declared): Sent =>
-      new Sent(
-        object,
-        new Set(parts),
-        label.places(),
-        annotation.places(),
-        object === 'node' ? counts.map((count, position) => ({ ...count, position })) : [],
-        object === 'pod' ? topologies.map((topology, position) => ({ ...topology, position })) : [],
-      );
-    return new Layout(sent('pod', this.podReads), sent('node', this.nodeReads), namesOnly);
+    const pod = new Sent(
+      'pod',
+      this.podReads,
+      [],
+      topologies.map((topology, position) => ({ ...topology, position })),
+    );
+    const node = new Sent(
+      'node',
+      this.nodeReads,
+      counts.map((count, position) => ({ ...count, position })),
+      [],
+    );
+    return new Layout(pod, node);
   }
 }

@@ -7,9 +7,9 @@ import { BinaryReader } from '@bufbuild/protobuf/wire';
 
 import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
+import { NodeReads } from './gen/extender/policy/v1beta1/info.js';
 import { Call, Candidate } from './gen/extender/policy/v1beta1/policy.js';
 import { Pod } from './gen/extender/policy/v1beta1/pod.js';
-import { TableView } from './gen/extender/policy/v1beta1/table.js';
 import { Fields, Malformed } from './wire.js';
 
 /** The nodes of a request. The form is undefined if it is none that this package knows. */
@@ -51,7 +51,7 @@ export interface Question {
 export interface SyncRequest {
   table: string;
   version: bigint;
-  view: TableView | undefined;
+  reads: NodeReads | undefined;
   readonly upserts: Upsert[];
   readonly removed: number[];
   complete: boolean;
@@ -206,20 +206,17 @@ export function readSync(message: Buffer): SyncRequest {
   const request: SyncRequest = {
     table: '',
     version: 0n,
-    view: undefined,
+    reads: undefined,
     upserts: [],
     removed: [],
     complete: false,
   };
-  let view: Buffer | undefined;
+  let reads: Buffer | undefined;
   const fields = new Fields(message);
   while (fields.next()) {
     switch (fields.number) {
       case 2:
         request.version = fields.uint64();
-        break;
-      case 3:
-        view = joined(view, fields.slice());
         break;
       case 4:
         request.upserts.push(readUpsert(fields.message()));
@@ -233,9 +230,12 @@ export function readSync(message: Buffer): SyncRequest {
       case 7:
         request.table = readText(fields);
         break;
+      case 8:
+        reads = joined(reads, fields.slice());
+        break;
     }
   }
-  request.view = view && decode(TableView, view);
+  request.reads = reads && decode(NodeReads, reads);
   return request;
 }
 

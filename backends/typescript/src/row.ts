@@ -3,7 +3,13 @@
  * decoded at its first use and kept, for as long as the row is: in a table until the node changes.
  */
 
-import { NodeUsage as UsageMessage, PodCounts } from './gen/extender/policy/v1beta1/node.js';
+import {
+  NodeAddress,
+  NodeImage,
+  NodeUsage as UsageMessage,
+  PodCounts,
+  SystemInfo,
+} from './gen/extender/policy/v1beta1/node.js';
 import { Resources as ResourcesMessage } from './gen/extender/policy/v1beta1/resources.js';
 import type { MapName } from './reads/key.js';
 import { decode } from './request.js';
@@ -11,16 +17,15 @@ import type { NodeUsage, Resources, Taint } from './resources.js';
 import { NO_NON_ZERO, NO_RESOURCES } from './resources.js';
 import { BYTES, Fields, Malformed, VARINT } from './wire.js';
 
-/** The parts that a row must have. */
-export interface RowParts {
+/** What each row has, as it is declared. */
+export interface RowTerms {
   readonly name: boolean;
   readonly facts: boolean;
-}
-
-/** The number of values of a row, and of counts of the pods on it. */
-export interface RowCounts {
+  /** How many values of labels. */
   readonly labels: number;
+  /** How many values of annotations. */
   readonly annotations: number;
+  /** How many lists of counts of pods. */
   readonly pods: number;
 }
 
@@ -44,23 +49,31 @@ export interface RowCountList {
 /** A number, a text, bytes, numbers of 32 bits, or a message. */
 type Kind = 'number' | 'text' | 'bytes' | 'packed' | Shape;
 
-/** The fields of a message: the first has number 1. Fields of later versions are skipped. */
-type Shape = readonly Kind[];
+/** The fields of a message: the first has number 1. Other fields are skipped, as those of later versions. */
+type Shape = readonly (Kind | undefined)[];
 
 const TEXTS: Shape = ['text', 'text'];
 const RESOURCES: Shape = ['number', 'number', 'number', 'number', ['text', 'number']];
+const MAP_VALUES: Shape = ['text', 'packed', TEXTS];
+const SYSTEM_INFO: Shape = ['text', 'text', 'text', 'text', 'text', 'text'];
 const FACTS: Shape = [
-  TEXTS,
-  TEXTS,
+  undefined,
+  undefined,
   ['text', 'text', 'text'],
   'number',
   TEXTS,
   RESOURCES,
   RESOURCES,
+  undefined,
+  undefined,
+  undefined,
+  undefined,
+  MAP_VALUES,
+  MAP_VALUES,
+  ['text', 'number'],
+  SYSTEM_INFO,
+  TEXTS,
   'text',
-  'text',
-  'packed',
-  'packed',
 ];
 const USAGE: Shape = [RESOURCES, ['number', 'number']];
 const POD_COUNT: Shape = ['text', 'text', 'number', 'number', RESOURCES];
@@ -97,11 +110,19 @@ function checkValue(fields: Fields, kind: Kind): void {
 }
 
 /** Values of declared keys, as they come. */
-interface Values {
+export interface Values {
   /** How many there are. */
-  count: number;
+  readonly count: number;
   /** Positions of the keys that the object lacks. */
-  absent: number[];
+  readonly absent: readonly number[];
+}
+
+/** The labels or annotations of a row. */
+interface MapOfRow extends Values {
+  count: number;
+  readonly absent: number[];
+  /** Where they are in the bytes: pairs of begin and end. */
+  readonly at: number[];
 }
 
 /** A checked row. */
@@ -112,16 +133,18 @@ export class Row {
   private podCountsAt: number[] | undefined;
   private nameAt: number[] | undefined;
   private rawAt: number[] | undefined;
-  private readonly valuesOf: Record<MapName, Values | undefined> = {
-    label: undefined,
-    annotation: undefined,
-  };
+  private readonly maps: Record<MapName, MapOfRow | undefined> = { label: undefined, annotation: undefined };
+  /** How many taints, images and addresses there are: each can be many times as large decoded. */
+  listed = 0;
 
   private decodedName: string | undefined;
   private decodedValues: Record<MapName, (string | undefined)[] | undefined> | undefined;
   private decodedMaps: Record<MapName | 'condition', Map<string, string> | undefined> | undefined;
   private decodedTaints: Taint[] | undefined;
   private decodedAmounts: { capacity: Resources | undefined; allocatable: Resources | undefined } | undefined;
+  private decodedImages: NodeImage[] | undefined;
+  private decodedSystemInfo: SystemInfo | undefined;
+  private decodedAddresses: NodeAddress[] | undefined;
   private decodedUsage: NodeUsage | undefined;
   private decodedCounts: (RowCountList | undefined)[] | undefined;
   private decodedRaw: { readonly json: unknown } | undefined;
@@ -150,7 +173,7 @@ export class Row {
         break;
       case 2:
         (this.facts ??= []).push(start, stop);
-        this.countValues(fields.message());
+        this.rememberFacts(fields.message());
         break;
       case 3:
         this.rawAt = start === stop ? undefined : [start, stop];
@@ -165,18 +188,28 @@ export class Row {
     }
   }
 
-  private countValues(facts: Fields): void {
+  private rememberFacts(facts: Fields): void {
     while (facts.next()) {
-      if (facts.number >= 8 && facts.number <= 11) {
-        const map = facts.number % 2 === 0 ? 'label' : 'annotation';
-        const values = (this.valuesOf[map] ??= { count: 0, absent: [] });
-        if (facts.number <= 9) {
-          values.count += 1;
-        } else {
-          facts.uint32s(values.absent);
-        }
+      switch (facts.number) {
+        case 12:
+          this.rememberMap('label', facts);
+          break;
+        case 13:
+          this.rememberMap('annotation', facts);
+          break;
+        case 3:
+        case 14:
+        case 16:
+          this.listed += 1;
+          break;
       }
     }
+  }
+
+  private rememberMap(name: MapName, fact: Fields): void {
+    const map = (this.maps[name] ??= { count: 0, absent: [], at: [] });
+    map.at.push(fact.start, fact.stop);
+    countValues(map, fact.message());
   }
 
   /** The number of encoded bytes. */
@@ -195,33 +228,27 @@ export class Row {
   }
 
   /**
-   * What is wrong with it, as the end of a sentence that begins with the row: a field is missing, of those that a policy
-   * must be able to rely on because of the promise, or there is not a value for each declared key and a list for each
-   * declared count of pods. A row without facts has no values.
+   * What is wrong with it, as the end of a sentence that begins with the row: it lacks something on which a policy must be
+   * able to rely because of the promise, or there is not a value for each declared key and a list for each declared count
+   * of pods.
    */
-  wrong(parts: RowParts, counts: RowCounts | undefined, promise: string): string | undefined {
-    if (parts.name && (this.nameAt === undefined || this.nameAt[0] === this.nameAt[1])) {
+  wrong(terms: RowTerms, promise: string): string | undefined {
+    if (terms.name && (this.nameAt === undefined || this.nameAt[0] === this.nameAt[1])) {
       return `name is missing; ${promise}`;
     }
-    if (parts.facts && this.facts === undefined) {
+    if (terms.facts && this.facts === undefined) {
       return `facts is missing; ${promise}`;
     }
-    return counts && this.mismatch(counts);
-  }
-
-  private mismatch(counts: RowCounts): string | undefined {
-    if (this.facts !== undefined) {
-      const wrong =
-        valuesMismatch('label', this.valuesOf.label, counts.labels) ??
-        valuesMismatch('annotation', this.valuesOf.annotation, counts.annotations);
-      if (wrong !== undefined) {
-        return `facts.${wrong}`;
-      }
+    const wrong =
+      valuesMismatch('label', this.maps.label, terms.labels) ??
+      valuesMismatch('annotation', this.maps.annotation, terms.annotations);
+    if (wrong !== undefined) {
+      return `facts.${wrong}`;
     }
     const given = (this.podCountsAt?.length ?? 0) / 2;
-    return given === counts.pods
+    return given === terms.pods
       ? undefined
-      : `pod_counts has ${String(given)} entries, and ${String(counts.pods)} are declared`;
+      : `pod_counts has ${String(given)} entries, and ${String(terms.pods)} are declared`;
   }
 
   /** The value of the declared key at this position, if the node has it. */
@@ -235,14 +262,13 @@ export class Row {
   }
 
   private decodeValues(map: MapName): (string | undefined)[] {
-    const number = map === 'label' ? 8 : 9;
     const values: (string | undefined)[] = [];
-    this.eachFact((fact) => {
-      if (fact.number === number) {
-        values.push(fact.text());
+    this.eachField(this.maps[map]?.at, (field) => {
+      if (field.number === 1) {
+        values.push(field.text());
       }
     });
-    for (const position of this.valuesOf[map]?.absent ?? []) {
+    for (const position of this.maps[map]?.absent ?? []) {
       if (values[position] === '') {
         values[position] = undefined;
       }
@@ -257,11 +283,11 @@ export class Row {
   }
 
   private decodeMap(name: MapName | 'condition'): Map<string, string> {
-    const number = name === 'label' ? 1 : name === 'annotation' ? 2 : 5;
+    const [at, number] = name === 'condition' ? [this.facts, 5] : [this.maps[name]?.at, 3];
     const map = new Map<string, string>();
-    this.eachFact((fact) => {
-      if (fact.number === number) {
-        const [key, value] = texts(fact.message());
+    this.eachField(at, (field) => {
+      if (field.number === number) {
+        const [key, value] = texts(field.message());
         map.set(key, value);
       }
     });
@@ -275,7 +301,7 @@ export class Row {
 
   private decodeTaints(): Taint[] {
     const taints: Taint[] = [];
-    this.eachFact((fact) => {
+    this.eachField(this.facts, (fact) => {
       if (fact.number === 3) {
         const [key, value, effect] = texts(fact.message());
         taints.push({ key, value, effect });
@@ -287,7 +313,7 @@ export class Row {
   /** spec.unschedulable. */
   get isUnschedulable(): boolean {
     let is = false;
-    this.eachFact((fact) => {
+    this.eachField(this.facts, (fact) => {
       is = fact.number === 4 ? fact.bool() : is;
     });
     return is;
@@ -299,12 +325,28 @@ export class Row {
   }
 
   private decodeAmounts(): { capacity: Resources | undefined; allocatable: Resources | undefined } {
-    // A message that comes in pieces is what the pieces are one after the other.
-    const [capacity, allocatable] = [6, 7].map((number) => {
-      const pieces = this.factBytes(number);
-      return pieces.length === 0 ? undefined : decode(ResourcesMessage, Buffer.concat(pieces));
-    });
-    return { capacity, allocatable };
+    return { capacity: this.fact(ResourcesMessage, 6), allocatable: this.fact(ResourcesMessage, 7) };
+  }
+
+  /** status.images, in order. */
+  get images(): readonly NodeImage[] {
+    return (this.decodedImages ??= this.factBytes(14).map((image) => decode(NodeImage, image)));
+  }
+
+  /** status.nodeInfo; undefined while it is not reported. */
+  get systemInfo(): SystemInfo | undefined {
+    return (this.decodedSystemInfo ??= this.fact(SystemInfo, 15));
+  }
+
+  /** status.addresses, in order. */
+  get addresses(): readonly NodeAddress[] {
+    return (this.decodedAddresses ??= this.factBytes(16).map((address) => decode(NodeAddress, address)));
+  }
+
+  /** spec.providerID. */
+  get providerId(): string | undefined {
+    const id = this.factBytes(17).at(-1)?.toString('utf8');
+    return id === '' ? undefined : id;
   }
 
   /** What the pods on the node have requested; undefined if it is not sent. */
@@ -356,10 +398,16 @@ export class Row {
     return at === undefined ? '' : this.bytes.toString('utf8', at[0], at[1]);
   }
 
+  /** A fact that is a message. One that comes in pieces is what the pieces are one after the other. */
+  private fact<T>(message: Parameters<typeof decode<T>>[0], number: number): T | undefined {
+    const pieces = this.factBytes(number);
+    return pieces.length === 0 ? undefined : decode(message, Buffer.concat(pieces));
+  }
+
   /** The occurrences of a field of the facts. */
   private factBytes(number: number): Buffer[] {
     const found: Buffer[] = [];
-    this.eachFact((fact) => {
+    this.eachField(this.facts, (fact) => {
       if (fact.number === number) {
         found.push(fact.slice());
       }
@@ -367,9 +415,9 @@ export class Row {
     return found;
   }
 
-  private eachFact(visit: (fact: Fields) => void): void {
-    const at = this.facts ?? [];
-    for (let pair = 0; pair < at.length; pair += 2) {
+  /** Visits the fields of a message, at pairs of begin and end. */
+  private eachField(at: readonly number[] | undefined, visit: (field: Fields) => void): void {
+    for (let pair = 0; at !== undefined && pair < at.length; pair += 2) {
       const fields = new Fields(this.bytes, at[pair], at[pair + 1]);
       while (fields.next()) {
         visit(fields);
@@ -387,16 +435,26 @@ export function attributeKey(namespace: string, value: string): string {
 export function valuesMismatch(map: MapName, values: Values | undefined, keys: number): string | undefined {
   const given = values?.count ?? 0;
   if (given !== keys) {
-    return `${map}_values has ${String(given)} values, and ${String(keys)} keys are declared`;
+    return `${map}s.values has ${String(given)} values, and ${String(keys)} keys are declared`;
   }
   let least = 0;
   for (const position of values?.absent ?? []) {
     if (position < least || position >= keys) {
-      return `absent_${map}s is not a list of ascending positions below ${String(keys)}`;
+      return `${map}s.absent is not a list of ascending positions below ${String(keys)}`;
     }
     least = position + 1;
   }
   return undefined;
+}
+
+function countValues(into: MapOfRow, map: Fields): void {
+  while (map.next()) {
+    if (map.number === 1) {
+      into.count += 1;
+    } else if (map.number === 2) {
+      map.uint32s(into.absent);
+    }
+  }
 }
 
 /** The first three fields of a message that has only texts there. */

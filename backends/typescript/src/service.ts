@@ -9,6 +9,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 
+import { answerReport, OBSERVE } from './answer/outcomes.js';
 import { answer as answerVerb } from './answer/verbs.js';
 import { answerBind, answerInfo, type Note, refuseHook } from './answer.js';
 import type { Backend } from './backend.js';
@@ -17,6 +18,7 @@ import type { HookName } from './declaration/names.js';
 import { CallError, callError, bugStack } from './errors.js';
 import { HookServiceService } from './gen/extender/policy/v1beta1/hooks.js';
 import { IntrospectionServiceService } from './gen/extender/policy/v1beta1/introspection.js';
+import { OutcomeServiceService } from './gen/extender/policy/v1beta1/outcomes.js';
 import { PolicyServiceService } from './gen/extender/policy/v1beta1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1beta1/table.js';
 import { answerIntrospect } from './introspect.js';
@@ -81,6 +83,11 @@ export class Services {
     server.addService(undecoded(IntrospectionServiceService), {
       introspect: (call: Unary, answer: sendUnaryData<unknown>) => {
         void this.introspect(call, answer);
+      },
+    });
+    server.addService(undecoded(OutcomeServiceService), {
+      report: (call: Unary, answer: sendUnaryData<unknown>) => {
+        void this.report(call, answer);
       },
     });
     server.addService(undecoded(NodeTableServiceService), {
@@ -168,6 +175,14 @@ export class Services {
       answer(this.failed('Introspect', thrown).status);
     } finally {
       this.showing--;
+    }
+  }
+
+  private async report(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
+    try {
+      answer(null, await answerReport(this.backend, call.request));
+    } catch (thrown) {
+      answer(this.failed(OBSERVE, thrown).status);
     }
   }
 

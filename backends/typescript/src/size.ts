@@ -1,7 +1,7 @@
 /**
  * Estimates the memory of a message before it is decoded: an empty message of two bytes on the wire can become an object
  * of a kilobyte. The shapes name the parts that take more than a small multiple of their bytes. Rows stay encoded, so
- * theirs are counted as one object.
+ * of theirs only the lists count that a policy may decode.
  */
 
 import { CallError } from './errors.js';
@@ -28,6 +28,8 @@ const RESOURCES_OBJECT = 320;
 const POD_OBJECT = 1_536;
 const ROW_OBJECT = 512;
 const FOUND_ROW = 128;
+const SELECTOR_OBJECT = 272;
+const TERM_OBJECT = 192;
 
 /** The parts of a message that are counted, by the number of the field. */
 export type Shape = ReadonlyMap<number, Part>;
@@ -61,18 +63,29 @@ const NODE_AFFINITY = shape({
   1: { bytes: OBJECT, shape: shape({ 1: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
   2: { bytes: OBJECT, shape: shape({ 2: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
 });
+const LABEL_SELECTOR: Part = {
+  bytes: SELECTOR_OBJECT,
+  shape: shape({ 1: entries, 2: { bytes: OBJECT, shape: REQUIREMENT } }),
+};
+const AFFINITY_TERM: Part = {
+  bytes: TERM_OBJECT,
+  shape: shape({ 1: LABEL_SELECTOR, 2: texts, 3: LABEL_SELECTOR, 5: texts, 6: texts }),
+};
+const WEIGHTED_TERM: Part = { bytes: OBJECT, shape: shape({ 2: AFFINITY_TERM }) };
+const POD_AFFINITY = shape({ 1: AFFINITY_TERM, 2: WEIGHTED_TERM, 3: AFFINITY_TERM, 4: WEIGHTED_TERM });
+const MAP_VALUES: Part = { bytes: OBJECT, shape: shape({ 1: texts, 2: numbers, 3: entries }) };
 const POD_FACTS = shape({
-  2: entries,
-  3: entries,
   7: { bytes: RESOURCES_OBJECT, shape: RESOURCES },
   8: { bytes: OBJECT },
   9: entries,
   10: { bytes: OBJECT },
   12: { bytes: OBJECT, shape: NODE_AFFINITY },
-  14: texts,
-  15: texts,
-  16: numbers,
-  17: numbers,
+  18: MAP_VALUES,
+  19: MAP_VALUES,
+  20: { bytes: OBJECT, shape: shape({ 4: { bytes: OBJECT } }) },
+  21: { bytes: TERM_OBJECT, shape: POD_AFFINITY },
+  22: { bytes: TERM_OBJECT, shape: shape({ 4: LABEL_SELECTOR, 8: texts }) },
+  23: { bytes: OBJECT },
 });
 const DOMAIN = shape({ 4: { bytes: RESOURCES_OBJECT, shape: RESOURCES } });
 const POD = shape({
@@ -80,13 +93,21 @@ const POD = shape({
   2: { bytes: POD_OBJECT, shape: POD_FACTS },
   4: { bytes: OBJECT, shape: shape({ 1: { bytes: OBJECT, shape: DOMAIN } }) },
 });
+/** Taints, images and addresses. */
+const NODE_FACTS = shape({
+  3: { bytes: OBJECT },
+  14: { bytes: OBJECT, shape: shape({ 1: texts }) },
+  16: { bytes: OBJECT },
+});
+const ROW = shape({ 2: { bytes: 0, shape: NODE_FACTS } });
 const NODES = shape({
-  2: { bytes: 0, shape: shape({ 1: { bytes: ROW_OBJECT, list: 'nodes.rows.rows' } }) },
+  // The rows of a verb that reads nothing of nodes are empty.
+  2: { bytes: 0, shape: shape({ 1: { bytes: ROW_OBJECT, shape: ROW } }) },
   3: {
     bytes: 0,
     shape: shape({
       3: { bytes: NUMBER + FOUND_ROW, isNumbers: true },
-      4: { bytes: ROW_OBJECT, list: 'nodes.table.rows' },
+      4: { bytes: ROW_OBJECT, shape: ROW, list: 'nodes.table.rows' },
     }),
   },
 });
@@ -130,11 +151,14 @@ const KNOWN = shape({
 /** GetInfoRequest. */
 export const GET_INFO = shape({ 2: texts, 5: { bytes: OBJECT, shape: KNOWN } });
 
-/** SyncNodesRequest. */
+/** ReportRequest. */
+export const REPORT = shape({ 2: { bytes: OBJECT } });
+
+/** SyncNodesRequest, whose rows count in their table. */
 export const SYNC_NODES = shape({
-  3: { bytes: 0, shape: shape({ 2: texts, 4: { bytes: 0, shape: NODE_READS } }) },
   4: { bytes: ROW_OBJECT, list: 'upserts' },
   5: numbers,
+  8: { bytes: OBJECT, shape: NODE_READS },
 });
 
 /** Rejects a message that would take much more memory than its bytes, or that has empty entries. */

@@ -1,23 +1,20 @@
 /**
  * The tables of nodes that gateways keep here, so that calls name nodes by numbers. A table belongs to its stream and is
- * dropped with it. It is found only by its random name, so several gateways, and several views of one gateway, never
+ * dropped with it. It is found only by its random name, so several gateways, and several selections of one gateway, never
  * share one.
  */
 
 import { setImmediate } from 'node:timers/promises';
 
-import { rowParts, viewOf } from './declaration.js';
 import { CallError } from './errors.js';
 import type { MapReads, NodeReads } from './gen/extender/policy/v1beta1/info.js';
-import type { TableView } from './gen/extender/policy/v1beta1/table.js';
-import type { View } from './info.js';
 import { KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES } from './limits.js';
-import { rowsKey } from './reads/layout.js';
+import { rowsKey, rowTerms } from './reads/layout.js';
 import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
-import { Row, type RowCounts, type RowParts } from './row.js';
+import { Row, type RowTerms } from './row.js';
 import { quoted } from './text.js';
 
-/** More tables than this are rejected: enough for 16 gateways with four views each. */
+/** More tables than this are rejected: enough for 16 gateways with four selections each. */
 const MAX_TABLES = 64;
 
 /** Rows of more bytes than this, in all tables together, are rejected. */
@@ -25,6 +22,9 @@ const MAX_BYTES = 1 << 30;
 
 /** The memory of a row besides its bytes: its objects, and its place in the table. */
 const ROW_OVERHEAD_BYTES = 640;
+
+/** The memory of a taint, an image or an address that is decoded, besides its bytes. */
+const LISTED_BYTES = 96;
 
 /** After this many milliseconds of checking rows other calls are served. */
 const STEP_MILLISECONDS = 2;
@@ -34,11 +34,9 @@ const ROWS_AT_ONCE = 32;
 
 /** What the rows of a table contain. */
 interface Holds {
-  readonly view: View;
-  /** Of the declaration; undefined: everything that the view has. */
-  readonly readsKey: string | undefined;
-  readonly parts: RowParts;
-  readonly counts: RowCounts;
+  /** Of the declaration. */
+  readonly readsKey: string;
+  readonly row: RowTerms;
 }
 
 /** Rows by id, at a version. */
@@ -97,7 +95,7 @@ interface Checked {
 
 /** Facts are there twice when they are in use: encoded, and decoded. */
 function spaceOf(row: Row): number {
-  return ROW_OVERHEAD_BYTES + row.size + 3 * row.factsSize;
+  return ROW_OVERHEAD_BYTES + row.size + 3 * row.factsSize + LISTED_BYTES * row.listed;
 }
 
 /** The tables of one server. */
@@ -181,7 +179,7 @@ export class Filling {
 
   private begin(first: SyncRequest): Table {
     checkName(first.table);
-    const table = this.tables.open(first.table, holds(first.view));
+    const table = this.tables.open(first.table, holds(first.reads));
     this.name = first.table;
     return table;
   }
@@ -231,7 +229,7 @@ export class Filling {
   }
 
   private taken(table: Table, position: number, upsert: Upsert): Checked {
-    const row = checkedRow(table.holds, position, upsert);
+    const row = checkedRow(table.holds.row, position, upsert);
     this.tables.take(row);
     return { id: upsert.id, row };
   }
@@ -248,7 +246,7 @@ function checkName(name: string): void {
   }
 }
 
-function checkedRow({ parts, counts }: Holds, position: number, { id, row: encoded }: Upsert): Row {
+function checkedRow(terms: RowTerms, position: number, { id, row: encoded }: Upsert): Row {
   const where = `upserts[${String(position)}]`;
   if (id === 0 || encoded === undefined) {
     const field = id === 0 ? 'id' : 'row';
@@ -256,7 +254,7 @@ function checkedRow({ parts, counts }: Holds, position: number, { id, row: encod
   }
   // A copy: a slice of the message would keep all of it in memory.
   const row = readRow(`${where}.row`, Buffer.from(encoded));
-  const wrong = row.wrong(parts, counts, "the table's view has it");
+  const wrong = row.wrong(terms, "the table's reads have it");
   if (wrong !== undefined) {
     throw CallError.invalid(`${where}.row.${wrong}`);
   }
@@ -272,41 +270,19 @@ export function readRow(where: string, encoded: Buffer): Row {
   }
 }
 
-function holds(given: TableView | undefined): Holds {
-  const view = given === undefined ? undefined : viewOf(given.nodeView);
-  if (given === undefined || view === undefined) {
-    throw CallError.invalid(
-      'view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or NODE_VIEW_FACTS_AND_RAW',
-    );
-  }
-  const { reads } = given;
+function holds(reads: NodeReads | undefined): Holds {
   if (reads === undefined) {
-    return {
-      view,
-      readsKey: undefined,
-      parts: rowParts(view, undefined),
-      counts: { labels: 0, annotations: 0, pods: 0 },
-    };
+    throw CallError.invalid('reads is missing; the first message says what the rows contain');
   }
   checkReads(reads);
-  const readsKey = rowsKey(reads);
-  return {
-    view,
-    readsKey,
-    parts: rowParts(view, { parts: reads.parts, isEmpty: readsKey === '' }),
-    counts: {
-      labels: reads.labels?.keys.length ?? 0,
-      annotations: reads.annotations?.keys.length ?? 0,
-      pods: reads.podCounts.length,
-    },
-  };
+  return { readsKey: rowsKey(reads), row: rowTerms(reads) };
 }
 
 /** The table keeps its declaration, and no gateway sends more than it accepts from a backend. */
 function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void {
   const wrong = (what: string, given: number, most: number): void => {
     if (given > most) {
-      throw CallError.invalid(`view.reads has ${String(given)} ${what}; expected at most ${String(most)}`);
+      throw CallError.invalid(`reads has ${String(given)} ${what}; expected at most ${String(most)}`);
     }
   };
   wrong('parts', parts.length, READ_PARTS);
@@ -318,7 +294,7 @@ function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void 
   );
   if (long !== undefined) {
     throw CallError.invalid(
-      `view.reads has a key or prefix of ${String(Buffer.byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
+      `reads has a key or prefix of ${String(Buffer.byteLength(long))} bytes; expected at most ${String(KEY_BYTES)}`,
     );
   }
   wrong('keys and prefixes', keys.length, READ_KEYS);

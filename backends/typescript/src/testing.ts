@@ -6,9 +6,9 @@
  * assert.deepEqual(filter(new NoArm(), new TestPod('shop'), nodes), [['arm64', 'arm64 nodes are not in use yet']]);
  * ```
  *
- * A verb with {@link Verb.reads} gets what the gateway would send for its declaration, so a test fails if the policy
- * reads anything else. {@link everything} is the same policy with nothing left out: if both give the same answers about
- * random pods and nodes, the declaration is complete.
+ * A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
+ * {@link everything} is the same policy with nothing left out: if both give the same answers about random pods and nodes,
+ * the declaration is complete.
  *
  * An answer that the policy does not give is thrown, as the gateway would get it: the verb is not declared, the policy
  * is not ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
@@ -17,6 +17,7 @@
  */
 
 import { answerBind } from './answer.js';
+import { answerReport, OBSERVE } from './answer/outcomes.js';
 import { answer } from './answer/verbs.js';
 import { Backend, type Prepared } from './backend.js';
 import type { Terms } from './declaration.js';
@@ -26,12 +27,16 @@ import { callError, testText } from './errors.js';
 import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1beta1/hooks.js';
 import { type GetInfoResponse, Verb as VerbNumber } from './gen/extender/policy/v1beta1/info.js';
 import { IntrospectRequest } from './gen/extender/policy/v1beta1/introspection.js';
+import { MapValues } from './gen/extender/policy/v1beta1/map.js';
 import { NodeFacts, NodeRow } from './gen/extender/policy/v1beta1/node.js';
+import { ReportRequest } from './gen/extender/policy/v1beta1/outcomes.js';
 import {
+  type DeepPartial,
   type NodeAffinity,
   Pod as PodMessage,
   PodFacts,
   Toleration,
+  Volume,
 } from './gen/extender/policy/v1beta1/pod.js';
 import {
   BindOutcome,
@@ -43,12 +48,14 @@ import {
   RejectionKind,
 } from './gen/extender/policy/v1beta1/policy.js';
 import { answerIntrospect } from './introspect.js';
+import { type Outcome, outcomeMessage } from './outcome.js';
 import type { Policy } from './policy.js';
+import { Reads } from './reads.js';
 import type { QuestionVerb } from './request.js';
 import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
 import { inSentence } from './text.js';
-import { checkPure, checkReasons, checkScores } from './testing/contract.js';
+import { checkPure, checkReasons, checkScores, scoresGiven } from './testing/contract.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
 import { Bind } from './verdict.js';
 
@@ -57,11 +64,11 @@ export class TestPod {
   /** @internal */
   readonly message: PodMessage;
 
-  /** A pod without labels in this namespace, or one of the contract. */
+  /** A pod without labels in this namespace, or one of the contract, whose labels and annotations are entries. */
   constructor(
     given: string | PodMessage,
     /** @internal */
-    readonly call: Pick<Call, 'snapshot' | 'cluster'> = { snapshot: '', cluster: '' },
+    readonly call: Pick<Call, 'id' | 'snapshot' | 'cluster'> = { id: 'test', snapshot: '', cluster: '' },
   ) {
     this.message =
       typeof given === 'string' ? PodMessage.fromPartial({ facts: { namespace: given } }) : given;
@@ -69,12 +76,12 @@ export class TestPod {
 
   /** With a label. */
   label(key: string, value: string): TestPod {
-    return this.with((facts) => ({ labels: new Map(facts.labels).set(key, value) }));
+    return this.with((facts) => ({ labels: withEntry(facts.labels, key, value) }));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   annotation(key: string, value: string): TestPod {
-    return this.with((facts) => ({ annotations: new Map(facts.annotations).set(key, value) }));
+    return this.with((facts) => ({ annotations: withEntry(facts.annotations, key, value) }));
   }
 
   /** With a toleration. */
@@ -121,7 +128,8 @@ export class TestPod {
 
   /** With a volume, of a claim if one is named. */
   volume(name: string, claim = ''): TestPod {
-    return this.with((facts) => ({ volumes: [...facts.volumes, { name, claim }] }));
+    const added = Volume.fromPartial({ name, claim });
+    return this.with((facts) => ({ volumes: [...facts.volumes, added] }));
   }
 
   /** With this scheduler. */
@@ -129,9 +137,15 @@ export class TestPod {
     return this.with(() => ({ schedulerName }));
   }
 
-  /** With a name and a UID, which pure verbs are not sent. */
-  identity(name: string, uid: string): TestPod {
-    return this.replaced({ identity: { name, uid, claims: [] } });
+  /** With these facts, as the contract has them, in place of earlier ones: for those that have no method of their own. */
+  facts(facts: DeepPartial<PodFacts>): TestPod {
+    return this.with(() => fieldsOf(PodFacts.fromPartial(facts), facts));
+  }
+
+  /** With a name, a UID, and the time of creation if one is given, in seconds since 1970. */
+  identity(name: string, uid: string, createdSeconds?: number): TestPod {
+    const created = createdSeconds === undefined ? {} : { createdSeconds: BigInt(createdSeconds) };
+    return this.replaced({ identity: { name, uid, claims: [], ...created } });
   }
 
   /** With this object as its JSON. */
@@ -149,6 +163,11 @@ export class TestPod {
     return new TestPod(this.message, { ...this.call, cluster: name });
   }
 
+  /** In calls with this id, which is `test` otherwise. */
+  callId(id: string): TestPod {
+    return new TestPod(this.message, { ...this.call, id });
+  }
+
   private with(change: (facts: PodFacts) => Partial<PodFacts>): TestPod {
     const facts = this.message.facts ?? PodFacts.create();
     return this.replaced({ facts: { ...facts, ...change(facts) } });
@@ -164,7 +183,7 @@ export class TestNode implements ClusterNode {
   /** @internal */
   readonly row: NodeRow;
 
-  /** A node without labels of this name, or a row of the contract. */
+  /** A node without labels of this name, or a row of the contract, whose labels and annotations are entries. */
   constructor(
     given: string | NodeRow,
     /** @internal */
@@ -175,12 +194,12 @@ export class TestNode implements ClusterNode {
 
   /** With a label. */
   label(key: string, value: string): TestNode {
-    return this.with((facts) => ({ labels: new Map(facts.labels).set(key, value) }));
+    return this.with((facts) => ({ labels: withEntry(facts.labels, key, value) }));
   }
 
   /** With an annotation. The gateway sends only those that are declared. */
   annotation(key: string, value: string): TestNode {
-    return this.with((facts) => ({ annotations: new Map(facts.annotations).set(key, value) }));
+    return this.with((facts) => ({ annotations: withEntry(facts.annotations, key, value) }));
   }
 
   /** With a taint. */
@@ -208,6 +227,11 @@ export class TestNode implements ClusterNode {
    */
   allocatable(amounts: Amounts): TestNode {
     return this.with(() => ({ allocatable: resourcesOf(amounts) }));
+  }
+
+  /** With these facts, as the contract has them, in place of earlier ones: for those that have no method of their own. */
+  facts(facts: DeepPartial<NodeFacts>): TestNode {
+    return this.with(() => fieldsOf(NodeFacts.fromPartial(facts), facts));
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */
@@ -238,6 +262,16 @@ export class TestNode implements ClusterNode {
     const facts = this.row.facts ?? NodeFacts.create();
     return new TestNode({ ...this.row, facts: { ...facts, ...change(facts) } }, this.pods);
   }
+}
+
+/** The fields of a message that are given. */
+function fieldsOf<F extends object>(message: F, given: object): Partial<F> {
+  return Object.fromEntries(Object.entries(message).filter(([field]) => field in given)) as Partial<F>;
+}
+
+/** The map with another entry. */
+function withEntry(map: MapValues | undefined, key: string, value: string): MapValues {
+  return MapValues.fromPartial({ entries: new Map(map?.entries).set(key, value) });
 }
 
 /** A node on which pods would be evicted. It does not change: each method returns another one. */
@@ -288,7 +322,10 @@ export function withArgs(backend: Backend, args: string | object): Backend {
   return answered('GetInfo', () => backend.withArgs(Buffer.from(json)));
 }
 
-/** The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all. */
+/**
+ * The policy with declarations of all that its verbs can read: it is sent pods and nodes as they are. Counts of pods are
+ * those that it declares, and a pure verb gets neither JSON nor the pod's identity.
+ */
 export function everything(policy: Policy): Backend {
   return Backend.readingEverything(policy);
 }
@@ -310,6 +347,8 @@ export interface Rejected {
   readonly rule: string;
   /** Whether no eviction of pods from the node would help. */
   readonly unresolvable: boolean;
+  /** In how many seconds the verdict can be another one; left out if the policy does not say it. */
+  readonly retryAfterSeconds?: number;
 }
 
 /** The rejected nodes in the order given, with everything that the policy says about them. */
@@ -322,21 +361,23 @@ export function filterInDetail(
   const rejected = nodes.flatMap(({ row: { name: node } }, position) =>
     rejections
       .filter(({ positions }) => positions.includes(position))
-      .map(({ reason, rule, kind }) => ({
+      .map(({ reason, rule, kind, retryAfterSeconds }) => ({
         node,
         reason,
         rule,
         unresolvable: kind === RejectionKind.UNRESOLVABLE,
+        ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
       })),
   );
   checkReasons(rejected);
   return rejected;
 }
 
-/** The raw scores, one a node, in the order given. */
+/** The raw scores as the policy gave them, one a node, in the order given. */
 export function score(backend: Policy | Backend, pod: TestPod, nodes: readonly TestNode[]): number[] {
   const from = Backend.of(backend);
-  const scores = answerTo('Score', from, pod, nodes).scores?.values ?? [];
+  const { scores: answered } = answerTo('Score', from, pod, nodes);
+  const scores = answered === undefined ? [] : scoresGiven(answered);
   checkScores(
     preparedOf(from).declaration.response.verbs.find(({ verb }) => verb === VerbNumber.SCORE),
     scores,
@@ -353,13 +394,13 @@ export function preempt(
 ): [node: string, uids: string[]][] {
   const from = Backend.of(backend);
   const nodes = candidates.map(({ node }) => node);
-  const sent = termsOf(from, 'Preempt')?.layout?.pod;
+  const sent = termsOf(from, 'Preempt')?.layout.pod;
   const given = candidates.map(({ candidate }) => ({
     ...candidate,
     placeholder: candidate.victims.length === 0,
     victims: candidate.victims.map((victim) => ({
       ...victim,
-      pod: victim.pod && sentVictim(victim.pod, sent),
+      pod: victim.pod && sent && sentVictim(victim.pod, sent),
     })),
   }));
   const { kept } = answerTo('Preempt', from, pod, nodes, given);
@@ -438,6 +479,13 @@ function nodeChange(message: NodeChangeMessage): NodeChange {
   return new NodeChange({ ...message, addTaints, holds });
 }
 
+/** Tells the policy how attempts to place pods ended, in this order. */
+export async function observe(backend: Policy | Backend, ...outcomes: readonly Outcome[]): Promise<void> {
+  const call = Call.fromPartial({ purpose: Purpose.DECIDE });
+  const message = encoded(ReportRequest, { call, outcomes: outcomes.map(outcomeMessage) });
+  await answerReport(Backend.of(backend), message).catch(asCallError(OBSERVE));
+}
+
 /** The values of a path's parameters, and the query of the URL. */
 export interface AskedFor {
   readonly parameters?: Readonly<Record<string, string>>;
@@ -489,25 +537,16 @@ function answerTo<Verb extends QuestionVerb>(
 /** The common fields of all verbs and hooks, for a decision, as the gateway sends them for the declaration of the verb. */
 function asked(backend: Backend, verb: VerbName, pod: TestPod, nodes: readonly TestNode[]) {
   // A verb that is not declared is not answered, whatever it is sent.
-  const terms = termsOf(backend, verb);
-  const rows = nodes.map((node) => (terms === undefined ? node.row : sentRow(node, terms)));
+  const layout = termsOf(backend, verb)?.layout ?? new Reads().layout();
+  const rows = nodes.map((node) => sentRow(node, layout));
   return {
-    call: Call.fromPartial({
-      purpose: Purpose.DECIDE,
-      reads: terms?.reads ?? new Uint8Array(),
-      ...pod.call,
-    }),
-    pod: placed(pod, terms, nodes),
+    call: Call.fromPartial({ purpose: Purpose.DECIDE, reads: layout.digest, ...pod.call }),
+    pod: sentPod(pod.message, layout.pod, nodes),
     nodes:
       verb === 'BeforeFilter'
         ? undefined
         : { count: nodes.length, form: { $case: 'rows' as const, value: { rows } } },
   };
-}
-
-function placed(pod: TestPod, terms: Terms | undefined, nodes: readonly TestNode[]): PodMessage {
-  const sent = sentPod(pod.message, terms?.layout?.pod, nodes);
-  return terms?.isPure === true ? { ...sent, identity: undefined } : sent;
 }
 
 function termsOf(backend: Backend, verb: VerbName): Terms | undefined {

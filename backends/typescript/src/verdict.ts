@@ -1,11 +1,20 @@
-/** A policy's answers about one node: verdict, eviction, bind. */
+/** A policy's answers about one node: verdict, score, eviction, bind. */
 
 import type { Candidate, Victim } from './candidate.js';
+
+/**
+ * The score of a node about which the policy has no opinion, the least integer of 32 bits: no normalization counts it,
+ * and it adds nothing to the total of the node.
+ */
+export const NO_OPINION = -(2 ** 31);
+
+/** The largest number of seconds in the contract. */
+const UINT32_MAX = 2 ** 32 - 1;
 
 /** May the pod run on the node? */
 export class Verdict {
   /** Yes, as far as this policy is concerned. */
-  static readonly accept = new Verdict(undefined, false, '');
+  static readonly accept = new Verdict(undefined, false, '', undefined);
 
   private constructor(
     /** For people; undefined for an accepted node. */
@@ -14,6 +23,8 @@ export class Verdict {
     readonly isUnresolvable: boolean,
     /** The policy's rule that rejects; empty if it has no name. */
     readonly rule: string,
+    /** In how many seconds the verdict can be another one; undefined if that is not known. */
+    readonly retryAfterSeconds: number | undefined,
   ) {}
 
   /**
@@ -22,7 +33,7 @@ export class Verdict {
    * does not change, so one that is often given can be a constant.
    */
   static reject(reason: string): Verdict {
-    return new Verdict(reason, false, '');
+    return new Verdict(reason, false, '', undefined);
   }
 
   /**
@@ -30,7 +41,7 @@ export class Verdict {
    * log show it, the pod's condition does not. At most 63 bytes are sent. An accepted node stays accepted.
    */
   byRule(name: string): Verdict {
-    return this.isAccept ? this : new Verdict(this.reason, this.isUnresolvable, name);
+    return this.isAccept ? this : new Verdict(this.reason, this.isUnresolvable, name, this.retryAfterSeconds);
   }
 
   /**
@@ -39,7 +50,21 @@ export class Verdict {
    * the operator allows that. An accepted node stays accepted.
    */
   unresolvable(): Verdict {
-    return this.isAccept ? this : new Verdict(this.reason, true, this.rule);
+    return this.isAccept ? this : new Verdict(this.reason, true, this.rule, this.retryAfterSeconds);
+  }
+
+  /**
+   * Says in how many seconds from now the verdict can be another one at the earliest if nothing but time passes, such as
+   * until a maintenance ends: a hint for people, which `explain` and the gateway's decision log show. Rounded up to whole
+   * seconds, 0 to 4294967295. A cached answer of a pure verb repeats it. An accepted node stays accepted.
+   */
+  retryAfter(seconds: number): Verdict {
+    // Math.max and Math.min let it pass, and it cannot be encoded.
+    if (Number.isNaN(seconds)) {
+      throw new RangeError('retryAfter got NaN; give it a number of seconds');
+    }
+    const whole = Math.min(Math.max(Math.ceil(seconds), 0), UINT32_MAX);
+    return this.isAccept ? this : new Verdict(this.reason, this.isUnresolvable, this.rule, whole);
   }
 
   /** Whether the pod may run on the node. */

@@ -144,7 +144,9 @@ test('a change does not depend on what it was made of', () => {
 test('the affinity of a pod can be changed', () => {
   class Prefers extends Policy {
     override info(): Info {
-      return new Info('prefers', '1').beforeFilter(Hook.changes('podNodeAffinity'));
+      return new Info('prefers', '1').beforeFilter(
+        Hook.changes('podNodeAffinity').reads(new Reads().pod('nodeAffinity')),
+      );
     }
 
     override beforeFilter(pod: Pod): PodChange {
@@ -184,7 +186,7 @@ test('an amount that is no integer of 64 bits fails the call', () => {
 });
 
 test('a hook is told what the gateway would send for its declaration', () => {
-  const reads = new Reads();
+  const reads = new Reads().node('usage');
   const [app, zone, byOwner] = [reads.podLabel('app'), reads.nodeLabel('zone'), reads.podsBy(PodsBy.owner)];
   class Told extends Policy {
     override info(): Info {
@@ -192,7 +194,7 @@ test('a hook is told what the gateway would send for its declaration', () => {
       podReads.podLabel('app');
       return new Info('told', '1')
         .beforeFilter(Hook.changes('podLabels').pure().reads(podReads))
-        .beforeFilterNodes(Hook.changes('nodeLabels').pure().usage().reads(reads));
+        .beforeFilterNodes(Hook.changes('nodeLabels').pure().reads(reads));
     }
 
     override beforeFilter(pod: Pod): PodChange {

@@ -8,7 +8,15 @@ import { test } from 'node:test';
 import { Declaration, Terms } from '../src/declaration.js';
 import { programDigest } from '../src/declaration/program.js';
 import { Backend, Bind, Hook, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
-import { Effects, GetInfoResponse, VerbInfo } from '../src/gen/extender/policy/v1beta1/info.js';
+import {
+  Effects,
+  GetInfoResponse,
+  NodePart,
+  NodeReads,
+  PodCountBy,
+  PodPart,
+  VerbInfo,
+} from '../src/gen/extender/policy/v1beta1/info.js';
 
 const pure = new Info('p', '1').filters(Verb.perNode().pure());
 
@@ -51,17 +59,23 @@ test('the bounds of a scale are integers of 32 bits', () => {
   assert.match(scored(0, NaN), /the scale is 0 to NaN/u);
 });
 
-test('a view of names keeps what else is read of nodes, which the gateway rejects', () => {
-  const sent = (declare: (reads: Reads) => unknown): GetInfoResponse['verbs'][number]['reads'] => {
-    const reads = new Reads();
-    declare(reads);
-    const info = new Info('p', '1').filters(Verb.perNode().view('name').reads(reads));
-    return new Declaration(info).response.verbs[0]?.reads;
+function handshake(info: Info): GetInfoResponse {
+  return new Declaration(info).response;
+}
+
+test('what is read of nodes where there are none is for the gateway to reject, unless it is everything', () => {
+  const sent = (reads: Reads): unknown[] => {
+    const info = new Info('p', '1').binds(reads).beforeFilter(Hook.changes('podLabels').reads(reads));
+    const { verbs, services } = handshake(info);
+    assert.deepEqual(services, ['extender.policy.v1beta1.HookService']);
+    return verbs.map(({ reads: of }) => of?.node);
   };
-  assert.equal(sent((reads) => reads.node('name'))?.node, undefined);
-  const zone = sent((reads) => reads.nodeLabel('zone'));
-  assert.deepEqual(zone?.node?.labels?.keys, ['zone']);
-  assert.equal(sent((reads) => reads.podsBy(PodsBy.owner))?.node?.podCounts.length, 1);
+  assert.deepEqual(sent(new Reads()), [undefined, undefined]);
+  const shared = Reads.everything().node('usage');
+  shared.podsBy(PodsBy.owner);
+  assert.deepEqual(sent(shared), [undefined, undefined]);
+  const name = NodeReads.fromPartial({ parts: [NodePart.NAME] });
+  assert.deepEqual(sent(new Reads().node('name')), [name, name]);
 });
 
 test('of two equal paths the first is shown', () => {
@@ -70,7 +84,8 @@ test('of two equal paths the first is shown', () => {
 });
 
 test('a declaration is named by the digest of what the handshake sends of it, and no two the same', () => {
-  const digest = (reads: Reads): string => new Terms(Verb.perNode().reads(reads)).reads.toString('hex');
+  const digest = (reads: Reads): string =>
+    new Terms('Filter', { verb: Verb.perNode().reads(reads), changes: [] }).reads.toString('hex');
   const reads = new Reads().node('taints', 'name').pod('requests');
   reads.nodeLabel('zone');
   const declaration = new Declaration(new Info('p', '1').filters(Verb.perNode().reads(reads)));
@@ -78,7 +93,7 @@ test('a declaration is named by the digest of what the handshake sends of it, an
   const sent = VerbInfo.encode(VerbInfo.fromPartial({ reads: filter?.reads ?? {} })).finish();
   // After the key and the length.
   assert.equal(digest(reads), createHash('sha256').update(sent.subarray(2)).digest('hex'));
-  assert.equal(new Terms(Verb.perNode()).reads.length, 0);
+  assert.equal(digest(new Reads()), createHash('sha256').digest('hex'));
   const digests = new Set([digest(reads)]);
   const others: ((of: Reads) => unknown)[] = [
     () => undefined,
@@ -90,6 +105,8 @@ test('a declaration is named by the digest of what the handshake sends of it, an
     (of) => of.podsAndRequestsBy(PodsBy.owner),
     (of) => of.podsByTopology(PodsBy.owner, 'zone'),
     (of) => of.podsByTopology(PodsBy.owner, ''),
+    (of) => of.node('usage'),
+    (of) => of.pod('rawJson'),
   ];
   for (const declare of others) {
     const other = new Reads();
@@ -114,6 +131,7 @@ test('keys are sent in the order of their bytes, and none that a prefix covers',
     labels: { keys: ['a', 'z', '\uffff', '\u{1f600}'], prefixes: ['acme.io/'] },
     annotations: undefined,
     podCounts: [],
+    everything: false,
   });
   assert.deepEqual(filter.reads.pod?.labels, { keys: ['p'], prefixes: [] });
 });
@@ -126,36 +144,68 @@ test('what is declared after a verb was made is not a part of it', () => {
   assert.equal(filter?.reads?.node, undefined);
 });
 
-test('a verb that reads nothing but names of nodes gets a view of names, and no table', () => {
-  const reads = new Reads().node('name').pod('requests');
-  const { response } = new Declaration(new Info('p', '1').filters(Verb.perNode().reads(reads)));
-  assert.deepEqual(
-    [response.verbs[0]?.nodeView, response.services, response.verbs[0]?.reads?.node],
-    [1, [], undefined],
-  );
-  const without = new Declaration(pure.withoutNodeTable()).response;
-  assert.deepEqual([without.verbs[0]?.nodeView, without.services], [2, []]);
+test('a verb that reads nothing but names of nodes needs no table', () => {
+  const services = (reads: Reads): string[] =>
+    handshake(new Info('p', '1').filters(Verb.perNode().reads(reads))).services;
+  const table = ['extender.policy.v1beta1.NodeTableService'];
+  assert.deepEqual(services(new Reads().pod('requests')), []);
+  assert.deepEqual(services(new Reads().node('name')), []);
+  assert.deepEqual(services(new Reads().node('name', 'usage')), table);
+  assert.deepEqual(services(Reads.everything()), table);
+  const counts = new Reads();
+  counts.podsBy(PodsBy.namespace);
+  assert.deepEqual(services(counts), table);
+  const annotations = new Reads();
+  annotations.nodeAnnotations('a/');
+  assert.deepEqual(services(annotations), table);
+  const without = new Info('p', '1').filters(Verb.perNode().reads(Reads.everything())).withoutNodeTable();
+  assert.deepEqual(handshake(without).services, []);
+});
+
+test('everything is one word, beside which the rest is declared', () => {
+  const reads = Reads.everything()
+    .node('name', 'taints', 'usage', 'rawJson')
+    .pod('requests', 'rawJson', 'identity');
+  reads.nodeLabel('zone');
+  reads.podLabels('acme.io/');
+  reads.nodeAnnotation('note');
+  reads.podsBy(PodsBy.label('app'));
+  const [filter] = handshake(new Info('p', '1').filters(Verb.perNode().reads(reads))).verbs;
+  assert.deepEqual(filter?.reads, {
+    pod: {
+      parts: [PodPart.IDENTITY, PodPart.RAW_JSON],
+      labels: undefined,
+      annotations: undefined,
+      topologyCounts: [],
+      everything: true,
+    },
+    node: {
+      parts: [NodePart.USAGE, NodePart.RAW_JSON],
+      labels: undefined,
+      annotations: { keys: ['note'], prefixes: [] },
+      podCounts: [{ by: PodCountBy.LABEL, label: 'app', requests: false }],
+      everything: true,
+    },
+  });
 });
 
 test('the handshake can be encoded, with everything that can be declared', () => {
+  const reads = Reads.everything().node('usage');
   const info = new Info('p', '1')
-    .filters(Verb.wholeSet().view('factsAndRaw').sideEffects().usage())
+    .filters(Verb.wholeSet().sideEffects().reads(reads))
     .scores(Verb.perNode(), Scale.between(-5, 5).normalize('range').reversed())
     .preempts(Verb.perNode())
-    .binds()
-    .annotations('a', '')
-    .rawPod();
-  const { response } = new Declaration(info);
+    .binds();
+  const response = handshake(info);
   assert.deepEqual(GetInfoResponse.decode(GetInfoResponse.encode(response).finish()), response);
-  const [filter, score, , bind] = response.verbs;
-  assert.deepEqual(
-    [filter?.effects, filter?.usage, filter?.scope, filter?.nodeView],
-    [Effects.CHANGES_OUTSIDE, true, 2, 3],
-  );
+  const [filter, score, preempt, bind] = response.verbs;
+  assert.deepEqual([filter?.effects, filter?.scope], [Effects.CHANGES_OUTSIDE, 2]);
   assert.equal(score?.effects, Effects.READS_OUTSIDE);
   assert.deepEqual([score.scoreMin, score.scoreMax, score.normalization, score.reversed], [-5, 5, 2, true]);
-  assert.deepEqual([bind?.verb, bind?.nodeView, bind?.reads], [4, 0, undefined]);
-  assert.deepEqual([response.podRaw, response.annotationPrefixes], [true, ['a', '']]);
+  // Nothing is declared, too.
+  const nothing = { pod: undefined, node: undefined };
+  assert.deepEqual([score.reads, preempt?.reads, bind?.reads], [nothing, nothing, nothing]);
+  assert.deepEqual(bind, VerbInfo.fromPartial({ verb: 4, reads: {} }));
 });
 
 test('what is declared has a method', () => {

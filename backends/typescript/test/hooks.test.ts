@@ -47,9 +47,12 @@ function beforeScore(backend: Served, given: Asked): Promise<ChangeResponse> {
 
 const everything = new Info('hooked', '1')
   .revision('r')
-  .beforeFilter(Hook.changes('podLabels', 'podRequests'))
-  .beforeFilterNodes(Hook.changes('nodeLabels', 'nodeTaints'))
-  .beforeScore(Hook.changes('podLabels', 'nodeLabels', 'nodeUsage'));
+  .beforeFilter(Hook.changes('podLabels', 'podRequests').reads(Reads.everything()))
+  .beforeFilterNodes(Hook.changes('nodeLabels', 'nodeTaints').reads(Reads.everything()))
+  .beforeScore(Hook.changes('podLabels', 'nodeLabels', 'nodeUsage').reads(Reads.everything()));
+
+/** What is declared for the first hook. */
+const ofPods = Reads.everything().withoutNodes();
 
 const ONE = new NodeChange({ setLabels: { a: '1', b: '2' }, reason: 'one' });
 
@@ -128,8 +131,9 @@ class Hooked extends Policy {
   }
 }
 
-function podOf(what: string): { facts: { namespace: string; labels: Map<string, string> } } {
-  return { facts: { namespace: 'shop', labels: new Map(what === '' ? [] : [['do', what]]) } };
+function podOf(what: string): NonNullable<Asked['pod']> {
+  const entries = new Map(what === '' ? [] : [['do', what]]);
+  return { facts: { namespace: 'shop', labels: { entries } } };
 }
 
 function doing(...what: string[]): ReturnType<typeof inline> {
@@ -146,8 +150,8 @@ test('the handshake lists the service, and each hook with what it changes', asyn
   const reads = new Reads();
   reads.podLabel('app');
   const declared = new Info('hooked', '1')
-    .beforeScore(Hook.changes('nodeUsage', 'podTolerations').view('name'))
-    .beforeFilterNodes(Hook.changes('nodeTaints').wholeSet().usage().view('factsAndRaw'))
+    .beforeScore(Hook.changes('nodeUsage', 'podTolerations'))
+    .beforeFilterNodes(Hook.changes('nodeTaints').wholeSet().reads(new Reads().node('usage', 'rawJson')))
     .beforeFilter(Hook.changes('podRequests', 'podLabels', 'podRequests').pure().reads(reads))
     .filters(Verb.perNode())
     .shows('/a', '', () => 1);
@@ -157,39 +161,46 @@ test('the handshake lists the service, and each hook with what it changes', asyn
     ['NodeTableService', 'IntrospectionService', 'HookService'],
   );
   assert.deepEqual(
-    verbs.map(({ verb, nodeView, scope, effects, usage, changes }) => ({
+    verbs.map(({ verb, scope, effects, reads, changes }) => ({
       verb,
-      nodeView,
       scope,
       effects,
-      usage,
+      nodeParts: reads?.node?.parts,
       changes,
     })),
     [
-      { verb: 1, nodeView: 2, scope: 1, effects: Effects.READS_OUTSIDE, usage: false, changes: [] },
-      { verb: 5, nodeView: 0, scope: 1, effects: Effects.PURE, usage: false, changes: [1, 5] },
-      { verb: 6, nodeView: 3, scope: 2, effects: Effects.READS_OUTSIDE, usage: true, changes: [7] },
-      { verb: 7, nodeView: 1, scope: 1, effects: Effects.READS_OUTSIDE, usage: false, changes: [4, 9] },
+      { verb: 1, scope: 1, effects: Effects.READS_OUTSIDE, nodeParts: undefined, changes: [] },
+      { verb: 5, scope: 1, effects: Effects.PURE, nodeParts: undefined, changes: [1, 5] },
+      { verb: 6, scope: 2, effects: Effects.READS_OUTSIDE, nodeParts: [7, 8], changes: [7] },
+      { verb: 7, scope: 1, effects: Effects.READS_OUTSIDE, nodeParts: undefined, changes: [4, 9] },
     ],
   );
   assert.deepEqual(verbs[1]?.reads, {
-    pod: { parts: [], labels: { keys: ['app'], prefixes: [] }, annotations: undefined, topologyCounts: [] },
+    pod: {
+      parts: [],
+      labels: { keys: ['app'], prefixes: [] },
+      annotations: undefined,
+      topologyCounts: [],
+      everything: false,
+    },
     node: undefined,
   });
 });
 
 test('a policy of hooks alone about the pod needs no table of nodes', async () => {
-  const info = await getInfo(
-    await served(new Hooked(new Info('p', '1').beforeFilter(Hook.changes('podLabels')))),
-  );
+  const hook = Hook.changes('podLabels').reads(Reads.everything());
+  const info = await getInfo(await served(new Hooked(new Info('p', '1').beforeFilter(hook))));
   assert.deepEqual(info.services, ['extender.policy.v1beta1.HookService']);
+  // There are no nodes of which everything could be read.
+  const [{ reads } = {}] = info.verbs;
+  assert.deepEqual([reads?.pod?.everything, reads?.node], [true, undefined]);
 });
 
 test('the pod is changed before filter', async () => {
   const backend = await served(new Hooked());
-  const none = await beforeFilter(backend, { call: call(), pod });
+  const none = await beforeFilter(backend, { call: call(ofPods), pod });
   assert.deepEqual([none.result, none.pod], [evaluated(1), undefined]);
-  const { result, pod: change } = await beforeFilter(backend, { call: call(), pod: podOf('change') });
+  const { result, pod: change } = await beforeFilter(backend, { call: call(ofPods), pod: podOf('change') });
   assert.deepEqual(result, evaluated(1));
   assert.deepEqual(change, {
     setLabels: new Map([['tier', 'gold']]),
@@ -203,7 +214,7 @@ test('the pod is changed before filter', async () => {
     addRequests: { milliCpu: -100n, memory: 0n, ephemeralStorage: 0n, pods: 0n, others: new Map() },
     reason: 'tiers',
   });
-  assert.equal((await beforeFilter(backend, { call: call(), pod: podOf('nothing') })).pod, undefined);
+  assert.equal((await beforeFilter(backend, { call: call(ofPods), pod: podOf('nothing') })).pod, undefined);
 });
 
 test('nodes that change alike are one change with their positions', async () => {
@@ -245,7 +256,9 @@ test('a hook can see all nodes at once', async () => {
       return nodes.map((_, at) => (at === nodes.length - 1 ? ONE : undefined));
     }
   }
-  const declared = new Info('last', '1').beforeFilterNodes(Hook.changes('nodeLabels').wholeSet());
+  const declared = new Info('last', '1').beforeFilterNodes(
+    Hook.changes('nodeLabels').wholeSet().reads(Reads.everything()),
+  );
   const answer = await beforeFilterNodes(await served(new Last(declared)), {
     call: call(),
     pod,
@@ -285,7 +298,7 @@ test('what is read must be declared, and be what the call was made for', async (
     pod: { facts },
     ...(asked === beforeFilter ? {} : { nodes }),
   });
-  const values = { labelValues: ['x'] };
+  const values = { labels: { values: ['x'] } };
   for (const asked of [beforeFilter, beforeScore]) {
     assert.equal(
       await failure(asked(backend, request(reads, values, asked))),
@@ -303,7 +316,7 @@ test('what is read must be declared, and be what the call was made for', async (
     );
     assert.equal(
       await failure(asked(backend, request(reads, {}, asked))),
-      'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
+      'INVALID_ARGUMENT: pod.facts.labels.values has 0 values, and 1 keys are declared',
     );
   }
 });
@@ -313,7 +326,7 @@ test('a request names one of the hooks that are declared, and has nodes if that 
   const asked = (hook: number, nodes?: Asked['nodes'], args = ''): Promise<string> =>
     failure(
       change(backend, {
-        call: call(undefined, args),
+        call: call(hook === VerbNumber.BEFORE_FILTER ? ofPods : Reads.everything(), args),
         pod,
         hook: hook as VerbNumber,
         ...(nodes === undefined ? {} : { nodes }),
@@ -352,7 +365,7 @@ test('what a policy returns is checked, and a mistake is logged once', async () 
   const backend = await served(new Hooked());
   const cases: [Promise<unknown>, string][] = [
     [
-      beforeFilter(backend, { call: call(), pod: podOf('promise') }),
+      beforeFilter(backend, { call: call(ofPods), pod: podOf('promise') }),
       'beforeFilter returned no PodChange; expected one or undefined, and not a promise',
     ],
     [

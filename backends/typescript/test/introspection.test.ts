@@ -25,7 +25,7 @@ import {
   Verdict,
 } from '../src/index.js';
 import { filter, introspect, score, TestNode, TestPod } from '../src/testing.js';
-import { ask, call, failure, inline, row, served, type Served } from './support.js';
+import { ask, call, failure, inline, readsAll, row, served, type Served } from './support.js';
 
 const FOUR_MIB = 4 << 20;
 
@@ -42,7 +42,7 @@ class Shows extends Policy {
 
   override info(): Info {
     const info = new Info(this.name, '1')
-      .filters(Verb.perNode().view('name'))
+      .filters(Verb.perNode())
       .shows('/quotas', 'all quotas', () => ['shop', 'bank'])
       .shows('/quotas/:namespace', 'the quota of a namespace', (asked) => this.quota(asked))
       .shows('/quotas/:namespace/pods/:pod', '', ({ parameters: { namespace, pod }, ...asked }) => ({
@@ -274,7 +274,7 @@ test('16 functions run at a time', async () => {
 /** Shows nothing, and answers what the snapshot is. */
 class Silent extends Policy {
   override info(): Info {
-    return new Info('silent', '1').filters(Verb.perNode()).scores(Verb.perNode(), Scale.unbounded());
+    return new Info('silent', '1').filters(readsAll).scores(readsAll, Scale.unbounded());
   }
 
   override filter(pod: Pod): Verdict {

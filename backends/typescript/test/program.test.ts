@@ -16,6 +16,7 @@ import { protoPath } from 'grpc-health-check';
 
 import { GetInfoRequest } from '../src/gen/extender/policy/v1beta1/info.js';
 import { PolicyServiceClient } from '../src/gen/extender/policy/v1beta1/policy.js';
+import { Reads } from '../src/index.js';
 import { Authority } from './certificates.js';
 import { call } from './support.js';
 
@@ -166,7 +167,7 @@ test('calls in progress finish, and a second signal ends at once', async () => {
     });
     const bound = new Promise<string>((resolve) => {
       client.bind(
-        { call: call(), namespace: 'shop', name: 'p', uid: 'u', node: 'n', pod: undefined },
+        { call: call(new Reads()), namespace: 'shop', name: 'p', uid: 'u', node: 'n', pod: undefined },
         (error, answer) => {
           resolve(error === null ? String(answer.outcome) : String(error.code));
         },

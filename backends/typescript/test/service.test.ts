@@ -7,6 +7,7 @@ import {
   CannotAnswer,
   Eviction,
   Info,
+  NO_OPINION,
   NotReady,
   Policy,
   Reads,
@@ -29,7 +30,7 @@ import {
   ScoreRequest,
   type ScoreResponse,
 } from '../src/gen/extender/policy/v1beta1/policy.js';
-import { NodeView } from '../src/gen/extender/policy/v1beta1/info.js';
+import { NodeRow } from '../src/gen/extender/policy/v1beta1/node.js';
 import {
   ask,
   call,
@@ -37,6 +38,7 @@ import {
   getInfo,
   inline,
   named,
+  readsAll,
   reason,
   row,
   served,
@@ -116,12 +118,12 @@ class Obedient extends Policy {
 const pod = { facts: { namespace: 'shop' } };
 const everything = new Info('obedient', '1')
   .revision('1')
-  .filters(Verb.perNode())
-  .scores(Verb.perNode(), Scale.unbounded())
-  .preempts(Verb.perNode().view('name'));
+  .filters(readsAll)
+  .scores(readsAll, Scale.unbounded())
+  .preempts(Verb.perNode());
 
 test('errors of one code have different reasons', async () => {
-  const info = new Info('p', '1').filters(Verb.perNode().sideEffects());
+  const info = new Info('p', '1').filters(readsAll.sideEffects());
   const backend = await served(new Obedient(info));
   const ask = (given: Given<typeof FilterRequest>): Promise<FilterResponse> =>
     filter(backend, { call: call(), pod, nodes: inline([row('a')]), ...given });
@@ -133,7 +135,7 @@ test('errors of one code have different reasons', async () => {
       ask({ call: { ...call(), argsSha256: sha256('{"a":1}') } }),
       'FAILED_PRECONDITION ERROR_REASON_ARGS_UNKNOWN',
     ],
-    [ask({ call: call(undefined, '{"a":1}') }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS'],
+    [ask({ call: call(Reads.everything(), '{"a":1}') }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS'],
     [ask({ call: call(new Reads()) }), 'FAILED_PRECONDITION ERROR_REASON_OTHER_READS'],
     [ask({ call: { ...call(), purpose: Purpose.REPLAY } }), 'FAILED_PRECONDITION ERROR_REASON_PURPOSE'],
     [ask({ call: undefined }), 'INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST'],
@@ -151,7 +153,7 @@ test('errors of one code have different reasons', async () => {
     const filled = new Sync(backend).send({
       table: String(table),
       version: 1n,
-      view: { nodeView: NodeView.FACTS },
+      reads: { everything: true },
     });
     const expected = table <= 64 ? 'OK' : 'RESOURCE_EXHAUSTED ERROR_REASON_OVERLOADED';
     assert.equal(await reason(filled), expected);
@@ -170,6 +172,7 @@ test('verdicts are grouped by reason and rule, with positions', async () => {
     kind: RejectionKind.UNSCHEDULABLE,
     positions,
     rule: 'do',
+    retryAfterSeconds: undefined,
   });
   assert.deepEqual(answer.rejections, [group('a', [1, 3]), group('b', [2])]);
   assert.equal(answer.scores, undefined);
@@ -194,6 +197,46 @@ test('a rejection says whether evictions may help', async () => {
   );
 });
 
+test('a rejection says when to try again, in whole seconds', async () => {
+  const seconds = [0, 0.001, 60, -5, Infinity, 2 ** 40];
+  class Later extends Obedient {
+    override filter(_pod: Pod, node: Node): Verdict {
+      return Verdict.reject('maintenance')
+        .retryAfter(Number(node.label('after')))
+        .byRule('m')
+        .unresolvable();
+    }
+  }
+  const backend = await served(new Later(everything));
+  const asked = (after: readonly number[]): Promise<FilterResponse> => {
+    const rows = after.map((of, at) => row(String(at), { after: String(of) }));
+    return filter(backend, { call: call(), pod, nodes: inline(rows) });
+  };
+  const { rejections } = await asked(seconds);
+  assert.deepEqual(
+    rejections.map(({ retryAfterSeconds, positions }) => [retryAfterSeconds, positions]),
+    [
+      [0, [0, 3]],
+      [1, [1]],
+      [60, [2]],
+      [2 ** 32 - 1, [4, 5]],
+    ],
+  );
+  assert.equal(await failure(asked([NaN])), "INTERNAL: filter failed (RangeError); see the policy's log");
+  assert.match(backend.log[0] ?? '', /RangeError: retryAfter got NaN; give it a number of seconds/);
+});
+
+test('a node without an opinion is absent from the scores', async () => {
+  const backend = await served(new Obedient(everything));
+  const rows = ['7', String(NO_OPINION), '0', String(NO_OPINION)].map((score, at) =>
+    row(String(at), { score }),
+  );
+  const request = { call: call(), pod, nodes: inline(rows) };
+  const expected = { values: [7, 0, 0, 0], absent: [1, 3] };
+  assert.deepEqual((await score(backend, request)).scores, expected);
+  assert.deepEqual((await filter(backend, { ...request, wantScores: true })).scores, expected);
+});
+
 test('a miss has nothing else, not even a revision', async () => {
   const backend = await served(new Obedient(everything));
   const result = { outcome: { $case: 'miss', value: Miss.TABLE_UNKNOWN }, revision: '' };
@@ -201,7 +244,8 @@ test('a miss has nothing else, not even a revision', async () => {
   const filtered = await filter(backend, { ...request, wantScores: true });
   assert.deepEqual(filtered, { result, rejections: [], scores: undefined });
   assert.deepEqual(await score(backend, request), { result, scores: undefined });
-  assert.deepEqual(await preempt(backend, { ...request, candidates: [{ placeholder: true }] }), {
+  const placeholder = { ...request, call: call(new Reads()), candidates: [{ placeholder: true }] };
+  assert.deepEqual(await preempt(backend, placeholder), {
     result,
     kept: [],
   });
@@ -237,24 +281,34 @@ test('scores that cannot be given leave the verdicts', async () => {
 
 test('preempt has a candidate with victims for each node', async () => {
   const backend = await served(new Obedient(everything));
-  const nodes = inline([{ ...row('a'), facts: undefined }]);
-  const kept = await preempt(backend, {
-    call: call(),
-    pod,
-    nodes,
-    candidates: [{ victims: [{ uid: 'u' }] }],
-  });
+  // The verb reads nothing of nodes.
+  const nodes = inline([NodeRow.create()]);
+  const request = { call: call(new Reads()), pod, nodes };
+  const kept = await preempt(backend, { ...request, candidates: [{ victims: [{ uid: 'u' }] }] });
   assert.deepEqual(kept.kept, [{ position: 0, victims: [0], addedUids: [], pdbViolations: undefined }]);
-  const left = await preempt(backend, { call: call(), pod, nodes, candidates: [{ placeholder: true }] });
+  const left = await preempt(backend, { ...request, candidates: [{ placeholder: true }] });
   assert.deepEqual(left.kept, [{ position: 0, victims: [], addedUids: [], pdbViolations: undefined }]);
   assert.equal(
-    await failure(preempt(backend, { call: call(), pod, nodes, candidates: [] })),
+    await failure(preempt(backend, { ...request, candidates: [] })),
     'INVALID_ARGUMENT: nodes.count is 1 and there are 0 candidates; each node has one',
   );
   assert.equal(
-    await failure(preempt(backend, { call: call(), pod, nodes, candidates: [{ pdbViolations: 1 }] })),
+    await failure(preempt(backend, { ...request, candidates: [{ pdbViolations: 1 }] })),
     'INVALID_ARGUMENT: candidates[0] has no victims and is no placeholder; expected one of them',
   );
+});
+
+test('a verb that reads nothing of nodes gets empty rows, an answer for each', async () => {
+  class Nothing extends Obedient {
+    override filterAll(_pod: Pod, nodes: readonly Node[]): Verdict[] {
+      return nodes.map((_, at) => (at === 1 ? Verdict.reject('second') : Verdict.accept));
+    }
+  }
+  const backend = await served(new Nothing(new Info('p', '1').filters(Verb.perNode())));
+  const nodes = inline([NodeRow.create(), NodeRow.create(), NodeRow.create()]);
+  const answer = await filter(backend, { call: call(new Reads()), pod: { facts: {} }, nodes });
+  assert.deepEqual(answer.result?.outcome, { $case: 'evaluated', value: 3 });
+  assert.deepEqual(answer.rejections[0]?.positions, [1]);
 });
 
 test('a failure of the policy fails its call alone, and is logged once', async () => {
@@ -317,7 +371,7 @@ test('a wrong number of answers is a failure', async () => {
 });
 
 test('a policy with side effects only decides', async () => {
-  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().sideEffects())));
+  const backend = await served(new Obedient(new Info('p', '1').filters(readsAll.sideEffects())));
   const asked = (purpose: Purpose): Promise<string> =>
     failure(filter(backend, { call: { ...call(), purpose }, pod, nodes: inline([row('a')]) }));
   assert.equal(await asked(Purpose.DECIDE), 'OK');
@@ -330,13 +384,13 @@ test('a read that is not declared fails the call', async () => {
   const reads = new Reads();
   reads.nodeLabel('else');
   const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().reads(reads))));
-  const rows = [{ facts: { labelValues: ['x'] } }];
+  const rows = [{ facts: { labels: { values: ['x'] } } }];
   const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
   assert.equal(
     await failure(filter(backend, { call: call(reads), pod: { facts: {} }, nodes })),
     'INTERNAL: filter failed: label "do" of the node is read and not declared; declare it with Reads.nodeLabel',
   );
-  for (const other of [undefined, new Reads()]) {
+  for (const other of [Reads.everything(), new Reads()]) {
     assert.equal(
       await failure(filter(backend, { call: call(other), pod: { facts: {} }, nodes })),
       'FAILED_PRECONDITION: call.reads is not the SHA-256 of what this policy now declares to read; repeat the handshake',
@@ -347,7 +401,7 @@ test('a read that is not declared fails the call', async () => {
 class Zoned extends Obedient {
   constructor(
     private readonly zone: string,
-    declared = new Info('zoned', '1').filters(Verb.perNode()),
+    declared = new Info('zoned', '1').filters(readsAll),
   ) {
     super(declared);
   }
@@ -368,7 +422,11 @@ test('args build a policy once, and are checked in the handshake and in each cal
   );
   const nodes = inline([row('a', { zone: 'x' }), row('b', { zone: 'y' })]);
   for (const zone of ['x', 'y', 'x', 'y']) {
-    const answer = await filter(backend, { call: call(undefined, JSON.stringify({ zone })), pod, nodes });
+    const answer = await filter(backend, {
+      call: call(Reads.everything(), JSON.stringify({ zone })),
+      pod,
+      nodes,
+    });
     assert.deepEqual(answer.rejections[0]?.positions, [zone === 'x' ? 0 : 1]);
   }
   assert.equal(built, 2);
@@ -376,7 +434,10 @@ test('args build a policy once, and are checked in the handshake and in each cal
   const expected =
     'INVALID_ARGUMENT: args.zonne: unknown field `zonne`, expected `zone`; args: missing field `zone`';
   assert.equal(await failure(getInfo(backend, { args: Buffer.from(wrong) })), expected);
-  assert.equal(await failure(filter(backend, { call: call(undefined, wrong), pod, nodes })), expected);
+  assert.equal(
+    await failure(filter(backend, { call: call(Reads.everything(), wrong), pod, nodes })),
+    expected,
+  );
   assert.equal(await failure(getInfo(backend)), 'INVALID_ARGUMENT: args: missing field `zone`');
 });
 
@@ -464,7 +525,7 @@ test('a policy that is replaced answers what was asked for the earlier one', asy
   const { backend, replace } = Backend.replaceable(new Versioned('a', first.info));
   const server = await served(backend);
   const asked = (reads: Reads): Promise<FilterResponse> => {
-    const rows = [{ facts: { labelValues: ['v'] } }];
+    const rows = [{ facts: { labels: { values: ['v'] } } }];
     const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
     return filter(server, { call: call(reads), pod: { facts: {} }, nodes });
   };
@@ -498,11 +559,11 @@ test('the handshake repeats what the policy declares', async () => {
     ],
   );
   assert.deepEqual(
-    info.verbs.map(({ verb, nodeView }) => [verb, nodeView]),
+    info.verbs.map(({ verb, reads }) => [verb, reads?.node?.everything]),
     [
-      [1, 2],
-      [2, 2],
-      [3, 1],
+      [1, true],
+      [2, true],
+      [3, undefined],
     ],
   );
 });

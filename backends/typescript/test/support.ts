@@ -6,22 +6,20 @@ import { after } from 'node:test';
 import { ChannelCredentials, type Client, type ServiceError, status } from '@grpc/grpc-js';
 
 import type { Backend } from '../src/backend.js';
-import {
-  GetInfoRequest,
-  type GetInfoResponse,
-  Reads as ReadsMessage,
-} from '../src/gen/extender/policy/v1beta1/info.js';
+import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1beta1/info.js';
 import { HookServiceClient } from '../src/gen/extender/policy/v1beta1/hooks.js';
 import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1beta1/introspection.js';
 import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1beta1/node.js';
+import { OutcomeServiceClient } from '../src/gen/extender/policy/v1beta1/outcomes.js';
 import { type Call, PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1beta1/policy.js';
 import {
   NodeTableServiceClient,
   SyncNodesRequest,
   type SyncNodesResponse,
 } from '../src/gen/extender/policy/v1beta1/table.js';
+import { Verb } from '../src/info.js';
 import type { Policy } from '../src/policy.js';
-import type { Reads } from '../src/reads.js';
+import { Reads } from '../src/reads.js';
 import { listen, type Listening, type ServeOptions } from '../src/serve.js';
 
 const LIMITS = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };
@@ -34,6 +32,7 @@ export interface Served {
   readonly tables: NodeTableServiceClient;
   readonly introspection: IntrospectionServiceClient;
   readonly hooks: HookServiceClient;
+  readonly outcomes: OutcomeServiceClient;
 }
 
 /** Serves a backend until the tests of the file are over. */
@@ -49,14 +48,16 @@ export async function served(backend: Policy | Backend, options: ServeOptions = 
   const tables = new NodeTableServiceClient(listening.address, credentials, LIMITS);
   const introspection = new IntrospectionServiceClient(listening.address, credentials, LIMITS);
   const hooks = new HookServiceClient(listening.address, credentials, LIMITS);
+  const outcomes = new OutcomeServiceClient(listening.address, credentials, LIMITS);
   after(async () => {
     policy.close();
     tables.close();
     introspection.close();
     hooks.close();
+    outcomes.close();
     await listening.stop();
   });
-  return { listening, log, policy, tables, introspection, hooks };
+  return { listening, log, policy, tables, introspection, hooks, outcomes };
 }
 
 /** The answer to a call. */
@@ -111,8 +112,11 @@ export function sha256(bytes: Uint8Array | string): Buffer {
   return createHash('sha256').update(bytes).digest();
 }
 
+/** A verb for a policy that reads whatever a test has. */
+export const readsAll = Verb.perNode().reads(Reads.everything());
+
 /** The beginning of a request for a verb with this declaration, with the args and their digest. */
-export function call(reads?: Reads, args = ''): Call {
+export function call(reads = Reads.everything(), args = ''): Call {
   return {
     id: 'c-1',
     purpose: Purpose.DECIDE,
@@ -120,20 +124,15 @@ export function call(reads?: Reads, args = ''): Call {
     backend: 'b',
     args: Buffer.from(args),
     argsSha256: args === '' ? Buffer.alloc(0) : sha256(args),
-    reads: reads === undefined ? Buffer.alloc(0) : digestOf(reads),
+    reads: reads.layout().digest,
     snapshot: '',
     cluster: '',
   };
 }
 
-/** `Call.reads` for a verb with this declaration that wants facts of nodes if it reads any. */
-function digestOf(reads: Reads): Buffer {
-  return sha256(ReadsMessage.encode(reads.layout(!reads.readsNodes).message).finish());
-}
-
 /** A node with labels and facts. */
 export function row(name: string, labels: Readonly<Record<string, string>> = {}): NodeRow {
-  return NodeRow.fromPartial({ name, facts: { labels: new Map(Object.entries(labels)) } });
+  return NodeRow.fromPartial({ name, facts: { labels: { entries: new Map(Object.entries(labels)) } } });
 }
 
 /** Nodes in the request. */

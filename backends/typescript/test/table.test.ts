@@ -2,23 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
-import { Info, type Node, NotReady, type Pod, Policy, Verb, Verdict } from '../src/index.js';
-import { NodeView } from '../src/gen/extender/policy/v1beta1/info.js';
+import { Info, type Node, NotReady, type Pod, Policy, Verdict } from '../src/index.js';
+import { NodePart } from '../src/gen/extender/policy/v1beta1/info.js';
 import { NodeRow } from '../src/gen/extender/policy/v1beta1/node.js';
 import { type FilterResponse, FilterRequest, Miss } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { readSync } from '../src/request.js';
 import { SyncNodesRequest } from '../src/gen/extender/policy/v1beta1/table.js';
 import { Filling, Tables } from '../src/table.js';
-import { ask, call, failure, named, row, served, Sync, type Served } from './support.js';
+import { ask, call, failure, named, readsAll, row, served, Sync, type Served } from './support.js';
 
 /** Rejects each node with its name and the value of its label. */
 class Names extends Policy {
-  constructor(private readonly verb = Verb.perNode()) {
-    super();
-  }
-
   override info(): Info {
-    return new Info('names', '1').filters(this.verb);
+    return new Info('names', '1').filters(readsAll);
   }
 
   override filter(_pod: Pod, node: Node): Verdict {
@@ -27,7 +23,7 @@ class Names extends Policy {
 }
 
 const pod = { facts: { namespace: 'shop' } };
-const facts = { nodeView: NodeView.FACTS };
+const reads = { everything: true };
 
 async function filtered({ policy }: Served, nodes: ReturnType<typeof named>): Promise<FilterResponse> {
   const request = FilterRequest.fromPartial({ call: call(), pod, nodes });
@@ -48,7 +44,7 @@ test('a table ends with its stream, however that ends', async () => {
   const backend = await served(new Names());
   for (const end of ['finish', 'cancel'] as const) {
     const sync = new Sync(backend);
-    await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+    await sync.send({ table: 't5', version: 1n, reads, upserts: [{ id: 1, row: row('a') }] });
     assert.deepEqual(await reasons(backend, named('t5', 1n, [1])), ['a -']);
     sync[end]();
     await failure(sync.closed());
@@ -63,7 +59,7 @@ test('a table ends with its stream, however that ends', async () => {
 test('streams end when the backend shuts down', async () => {
   const backend = await served(new Names());
   const sync = new Sync(backend);
-  await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+  await sync.send({ table: 't5', version: 1n, reads, upserts: [{ id: 1, row: row('a') }] });
   const closed = failure(sync.closed());
   await backend.listening.stop();
   assert.equal(await closed, 'UNAVAILABLE: this backend is shutting down');
@@ -75,10 +71,10 @@ test('rows are checked in steps, between which other work is done', async () => 
   );
   const upserts = Array.from({ length: 15_000 }, (_, at) => ({
     id: at + 1,
-    row: NodeRow.fromPartial({ name: `n${String(at)}`, facts: { labels } }),
+    row: NodeRow.fromPartial({ name: `n${String(at)}`, facts: { labels: { entries: labels } } }),
   }));
   const encoded = SyncNodesRequest.encode(
-    SyncNodesRequest.fromPartial({ table: 't1', version: 1n, view: facts, upserts }),
+    SyncNodesRequest.fromPartial({ table: 't1', version: 1n, reads, upserts }),
   ).finish();
   const filling = new Filling(new Tables());
   let isApplied = false;
@@ -108,7 +104,7 @@ test('tables are limited in number and size, and give back what they took', asyn
     removed: number[] = [],
   ): ReturnType<typeof readSync> => {
     const upserts = names.map((name, at) => ({ id: at + 1, row: row(name) }));
-    const request = SyncNodesRequest.fromPartial({ table, version, view: facts, upserts, removed });
+    const request = SyncNodesRequest.fromPartial({ table, version, reads, upserts, removed });
     return readSync(Buffer.from(SyncNodesRequest.encode(request).finish()));
   };
   const [one, two, three] = [new Filling(tables), new Filling(tables), new Filling(tables)];
@@ -123,6 +119,10 @@ test('tables are limited in number and size, and give back what they took', asyn
     two.apply(message('t2', 2n, [...many, 'x', 'y'])),
     /would need more than 10000 bytes; more are refused/,
   );
+  const images = Array.from({ length: 80 }, () => ({}));
+  const upserts = [{ id: 1, row: { name: 'x', facts: { images } } }];
+  const large = SyncNodesRequest.encode(SyncNodesRequest.fromPartial({ table: 't2', version: 2n, upserts }));
+  await assert.rejects(two.apply(readSync(Buffer.from(large.finish()))), /would need more than 10000 bytes/);
   // Nothing of it stays.
   two.close();
   for (let round = 0n; round < 50n; round += 1n) {
@@ -143,7 +143,7 @@ test('tables are limited in number and size, and give back what they took', asyn
 test('the name of a table is a short text of printable ASCII, and stays the same', async () => {
   const backend = await served(new Names());
   const begun = (table: string): Promise<string> =>
-    failure(new Sync(backend).send({ table, version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] }));
+    failure(new Sync(backend).send({ table, version: 1n, reads, upserts: [{ id: 1, row: row('a') }] }));
   assert.equal(await begun('~'.repeat(64)), 'OK');
   assert.deepEqual(await reasons(backend, named('~'.repeat(64), 1n, [1])), ['a -']);
   assert.match(await begun(''), /^INVALID_ARGUMENT: table is missing; it is a random text/);
@@ -151,12 +151,53 @@ test('the name of a table is a short text of printable ASCII, and stays the same
     assert.match(await begun(name), /^INVALID_ARGUMENT: table is no text of at most 64 bytes/);
   }
   const sync = new Sync(backend);
-  await sync.send({ table: 'one', version: 1n, view: facts });
+  await sync.send({ table: 'one', version: 1n, reads });
   assert.match(await begun('one'), /^INVALID_ARGUMENT: table "one" already has a stream/);
   assert.equal(
     await failure(sync.send({ table: 'two', version: 2n })),
     'INVALID_ARGUMENT: table is no longer "one"; it is the same in all messages of a stream',
   );
+});
+
+test('a table says what its rows contain, and answers calls for the same alone', async () => {
+  const backend = await served(new Names());
+  const begun = (table: string, of: Parameters<typeof SyncNodesRequest.fromPartial>[0]): Promise<string> =>
+    failure(new Sync(backend).send({ table, version: 1n, ...of }));
+  const upserts = [{ id: 1, row: row('a') }];
+  assert.equal(
+    await begun('t1', { upserts }),
+    'INVALID_ARGUMENT: reads is missing; the first message says what the rows contain',
+  );
+  assert.equal(
+    await begun('t1', { reads: { labels: { keys: ['k'.repeat(318)] } } }),
+    'INVALID_ARGUMENT: reads has a key or prefix of 318 bytes; expected at most 317',
+  );
+  assert.equal(
+    await begun('t1', { reads: { parts: Array.from({ length: 65 }, () => NodePart.TAINTS) } }),
+    'INVALID_ARGUMENT: reads has 65 parts; expected at most 64',
+  );
+  const bare = [{ id: 1, row: { ...row('a'), facts: undefined } }];
+  const wants: [Parameters<typeof SyncNodesRequest.fromPartial>[0]['reads'], string][] = [
+    [{ everything: true }, "facts is missing; the table's reads have it"],
+    [{ parts: [NodePart.NAME, NodePart.USAGE] }, "facts is missing; the table's reads have it"],
+    [{ labels: { prefixes: [''] } }, "facts is missing; the table's reads have it"],
+    [{ podCounts: [{}] }, "facts is missing; the table's reads have it"],
+  ];
+  for (const [of, expected] of wants) {
+    assert.equal(
+      await begun('t1', { reads: of, upserts: bare }),
+      `INVALID_ARGUMENT: upserts[0].row.${expected}`,
+    );
+  }
+  assert.equal(
+    await begun('t1', { reads, upserts: [{ id: 1, row: row('') }] }),
+    "INVALID_ARGUMENT: upserts[0].row.name is missing; the table's reads have it",
+  );
+  assert.equal(await begun('t2', { reads: { parts: [NodePart.NAME] }, upserts: bare }), 'OK');
+  assert.equal(await begun('t3', { reads: { ...reads, parts: [NodePart.USAGE] }, upserts }), 'OK');
+  assert.equal(await begun('t4', { reads, upserts }), 'OK');
+  const found = ['t2', 't3', 't4'].map((table) => reasons(backend, named(table, 1n, [1])));
+  assert.deepEqual(await Promise.all(found), [Miss.TABLE_UNKNOWN, Miss.TABLE_UNKNOWN, ['a -']]);
 });
 
 test('a policy that is not ready answers misses and invalid requests all the same', async () => {
@@ -169,6 +210,6 @@ test('a policy that is not ready answers misses and invalid requests all the sam
   assert.equal(await reasons(backend, named('t6', 1n, [1])), Miss.TABLE_UNKNOWN);
   assert.equal(await failure(filtered(backend, named('t6', 1n, [0], [row('a')]))), 'OK');
   const sync = new Sync(backend);
-  await sync.send({ table: 't5', version: 1n, view: facts, upserts: [{ id: 1, row: row('a') }] });
+  await sync.send({ table: 't5', version: 1n, reads, upserts: [{ id: 1, row: row('a') }] });
   assert.equal(await failure(filtered(backend, named('t5', 1n, [1]))), 'UNAVAILABLE: no prices yet');
 });

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { ChannelCredentials, Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 
-import { Hook, Info, type Node, NodeChange, type Pod, Policy, Verb, Verdict } from '../src/index.js';
+import { Hook, Info, type Node, NodeChange, type Pod, Policy, Reads, Verdict } from '../src/index.js';
 import { ChangeRequest, type HookServiceClient } from '../src/gen/extender/policy/v1beta1/hooks.js';
 import { Verb as VerbNumber } from '../src/gen/extender/policy/v1beta1/info.js';
 import {
@@ -19,7 +19,7 @@ import {
   PolicyServiceClient,
 } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { TelemetryError, Tracer } from '../src/telemetry.js';
-import { call, inline, named, row, served } from './support.js';
+import { call, inline, named, readsAll, row, served } from './support.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
@@ -46,7 +46,7 @@ function filtered(
 
 class Rejecting extends Policy {
   override info(): Info {
-    return new Info('rejecting', '1').revision('r').filters(Verb.perNode());
+    return new Info('rejecting', '1').revision('r').filters(readsAll);
   }
 
   override filter(_pod: Pod, node: Node): Verdict {
@@ -127,9 +127,9 @@ class Hooked extends Policy {
 function hooked(client: HookServiceClient, metadata: Metadata): Promise<void> {
   const pod = { facts: {} };
   const nodes = inline([row('a'), row('b')]);
-  const ofPod = ChangeRequest.fromPartial({ call: call(), pod, hook: VerbNumber.BEFORE_FILTER });
+  const ofPod = ChangeRequest.fromPartial({ call: call(new Reads()), pod, hook: VerbNumber.BEFORE_FILTER });
   const ofNodes = ChangeRequest.fromPartial({
-    call: { ...call(), cluster: 'east' },
+    call: { ...call(new Reads()), cluster: 'east' },
     pod,
     nodes,
     hook: VerbNumber.BEFORE_FILTER_NODES,
@@ -203,7 +203,13 @@ async function program(
 }
 
 function bound(client: PolicyServiceClient, metadata: Metadata, node: string): Promise<string> {
-  const request = BindRequest.fromPartial({ call: call(), namespace: 'shop', name: 'p', uid: 'u', node });
+  const request = BindRequest.fromPartial({
+    call: call(new Reads()),
+    namespace: 'shop',
+    name: 'p',
+    uid: 'u',
+    node,
+  });
   return new Promise((resolve) => {
     client.bind(request, metadata, (error, answer) => {
       resolve(error === null ? String(answer.outcome) : error.details);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { PodFacts } from '../src/gen/extender/policy/v1beta1/pod.js';
+import { NonZero, Resources } from '../src/gen/extender/policy/v1beta1/resources.js';
 import {
   Bind,
   BindFailed,
@@ -9,8 +11,11 @@ import {
   Eviction,
   Info,
   type Node,
+  type NodePart,
+  NO_OPINION,
   NotReady,
   type Pod,
+  type PodPart,
   PodsBy,
   Policy,
   Reads,
@@ -20,6 +25,7 @@ import {
   Verdict,
 } from '../src/index.js';
 import { rawNode, rawPod } from '../src/kubernetes.js';
+import { NODE_PARTS, POD_PARTS } from '../src/reads/parts.js';
 import {
   bind,
   everything,
@@ -32,6 +38,7 @@ import {
   TestNode,
   TestPod,
 } from '../src/testing.js';
+import { readsAll } from './support.js';
 
 function plain(_: string, value: unknown): unknown {
   if (typeof value === 'bigint') {
@@ -61,12 +68,8 @@ class Reader extends Policy {
   }
 }
 
-function reading(
-  verb: Verb,
-  read: (pod: Pod, node: Node) => unknown,
-  change = (of: Info): Info => of,
-): Reader {
-  return new Reader(change(new Info('reader', '1').filters(verb)), read);
+function reading(verb: Verb, read: (pod: Pod, node: Node) => unknown): Reader {
+  return new Reader(new Info('reader', '1').filters(verb), read);
 }
 
 function seen(policy: Reader, pod: TestPod, ...nodes: TestNode[]): unknown[] {
@@ -149,26 +152,16 @@ test('a read that is not declared names the declaration', () => {
     ],
     [
       (_, node) => node.usage,
-      'filter failed: usage of the node is read and not declared; declare it with Verb.usage or Hook.usage',
+      "filter failed: usage of the node is read and not declared; declare it with Reads.node('usage')",
     ],
-    [(_, node) => node.allocatable, "Reads.node('allocatable')"],
-    [(_, node) => node.capacity, "Reads.node('capacity')"],
-    [(_, node) => node.conditions, "Reads.node('conditions')"],
-    [(_, node) => node.unschedulable, "Reads.node('unschedulable')"],
+    [(_, node) => rawNode(node), "Reads.node('rawJson')"],
+    [(pod) => rawPod(pod), "Reads.pod('rawJson')"],
     [
       (pod) => pod.namespace,
       "namespace of the pod is read and not declared; declare it with Reads.pod('namespace')",
     ],
-    [(pod) => pod.name, "Reads.pod('identity')"],
-    [(pod) => pod.owner, "Reads.pod('owner')"],
-    [(pod) => pod.priority, "Reads.pod('priority')"],
-    [(pod) => pod.requests, "Reads.pod('requests')"],
-    [(pod) => pod.nonzeroRequests, "Reads.pod('nonzeroRequests')"],
-    [(pod) => pod.tolerations, "Reads.pod('tolerations')"],
-    [(pod) => pod.nodeSelector, "Reads.pod('nodeSelector')"],
-    [(pod) => pod.nodeAffinity, "Reads.pod('nodeAffinity')"],
+    [(pod) => pod.createdSeconds, "Reads.pod('identity')"],
     [(pod) => pod.claims, "Reads.pod('volumes')"],
-    [(pod) => pod.schedulerName, "Reads.pod('schedulerName')"],
     [
       (pod) => pod.label('app'),
       'label "app" of the pod is read and not declared; declare it with Reads.podLabel',
@@ -190,6 +183,31 @@ test('a read that is not declared names the declaration', () => {
       expected,
     );
   }
+});
+
+test('a call has an id, which a pure verb cannot read', async () => {
+  const read = ({ callId }: Pod): unknown => callId;
+  const nodes = [new TestNode('a')];
+  assert.deepEqual(seen(reading(Verb.perNode(), read), shop, ...nodes), ['test']);
+  const policy = reading(Verb.perNode().sideEffects(), read);
+  assert.deepEqual(seen(policy, shop.callId('c-2').cluster('east'), ...nodes), ['c-2']);
+  assert.throws(
+    () => filter(reading(Verb.perNode().pure(), read), shop, nodes),
+    ({ message, cause }: Error) =>
+      cause instanceof UndeclaredRead &&
+      message ===
+        'filter failed: callId is another one in each call, which a pure verb cannot read; declare the verb without pure()',
+  );
+  class Binder extends Policy {
+    override info(): Info {
+      return new Info('binder', '1').binds();
+    }
+
+    override bind({ callId, pod }: BindAsk): Bind {
+      return Bind.declined(`${callId} ${String(pod?.callId)}`);
+    }
+  }
+  assert.equal((await bind(new Binder(), shop.callId('c-3'), 'a')).why, 'c-3 c-3');
 });
 
 test('parts of nodes and pods are read as the contract has them', () => {
@@ -234,23 +252,106 @@ test('parts of nodes and pods are read as the contract has them', () => {
     ['a', [{ key: 'dedicated', value: 'batch', effect: 'NoSchedule' }], true, { Ready: 'True' }, 4000, 110],
     ['9223372036854775807', { 'example.com/gpu': 2 }, 1500, 1600],
     ['p', 'u', 'shop', 'o', 7, 'high', 250],
-    [200, { disk: 'ssd' }, [{ name: 'data', claim: 'claim-1' }], ['claim-1'], 'mine', null],
+    [
+      200,
+      { disk: 'ssd' },
+      [{ name: 'data', claim: 'claim-1', source: '', driver: '' }],
+      ['claim-1'],
+      'mine',
+      null,
+    ],
     [true],
   ];
   const reads = new Reads()
-    .node('name', 'taints', 'unschedulable', 'conditions', 'capacity', 'allocatable')
+    .node('name', 'taints', 'unschedulable', 'conditions', 'capacity', 'allocatable', 'usage')
     .pod('identity', 'namespace', 'owner', 'priority', 'priorityClass', 'requests', 'nonzeroRequests')
     .pod('tolerations', 'nodeSelector', 'nodeAffinity', 'volumes', 'schedulerName');
-  assert.deepEqual(seen(reading(Verb.perNode().usage().reads(reads), read), pod, node), [expected]);
-  assert.deepEqual(seen(reading(Verb.perNode().usage(), read), pod, node), [expected]);
+  const most = Reads.everything().node('usage').pod('identity');
+  for (const declared of [reads, most]) {
+    assert.deepEqual(seen(reading(Verb.perNode().reads(declared), read), pod, node), [expected]);
+  }
   const empty = [
     ['b', [], false, {}, null, null],
     ['undefined', null, null, null],
   ];
-  const [found] = seen(reading(Verb.perNode().usage().reads(reads), read), shop, new TestNode('b')) as [
-    unknown[],
-  ];
+  const [found] = seen(reading(Verb.perNode().reads(reads), read), shop, new TestNode('b')) as [unknown[]];
   assert.deepEqual(found.slice(0, 2), empty);
+});
+
+test('every part is read where it is declared, and nowhere else', () => {
+  const selector = { matchLabels: new Map([['app', 'web']]) };
+  const term = { topologyKey: 'zone', selector };
+  const given = {
+    containers: [
+      { name: 'c', image: 'nginx', hostPorts: [{ port: 80 }] },
+      { name: 'i', init: true },
+    ],
+    podAffinity: { antiRequired: [term], preferred: [{ weight: 5, term }] },
+    topologySpread: [{ maxSkew: 1, topologyKey: 'zone', selector }],
+    resourceClaims: [{ name: 'gpu', template: 'one-gpu' }],
+    volumes: [{ name: 'v', source: 'csi', driver: 'd' }],
+    podGroupName: 'g',
+    runtimeClassName: 'kata',
+    preemptionPolicy: 'Never',
+    serviceAccountName: 'robot',
+  };
+  const pod = shop.facts(given).identity('p', 'u', 1_700_000_000);
+  const node = new TestNode('a').facts({
+    images: [{ names: ['nginx:1', 'nginx@sha256:0'], bytes: 2n ** 40n }],
+    systemInfo: { architecture: 'arm64', kernelVersion: '6.1' },
+    addresses: [{ type: 'InternalIP', address: '10.0.0.1' }],
+    providerId: 'cloud://1',
+  });
+  const values: Record<string, unknown> = {
+    ...PodFacts.fromPartial({ namespace: 'shop', ...given }),
+    ...node.row.facts,
+    // The only part that is no property.
+    identity: [pod.message.identity?.name, 1_700_000_000],
+    name: 'a',
+    priority: 0,
+    priorityClass: undefined,
+    requests: Resources.create(),
+    nonzeroRequests: NonZero.create(),
+    schedulerName: undefined,
+    unschedulable: false,
+  };
+  const parts = [
+    ...Object.keys(POD_PARTS).map((part) => ['pod', part] as const),
+    ...Object.keys(NODE_PARTS).map((part) => ['node', part] as const),
+  ];
+  for (const [object, part] of parts) {
+    const read = (of: Pod, on: Node): unknown =>
+      part === 'identity' ? [of.name, of.createdSeconds] : Reflect.get(object === 'pod' ? of : on, part);
+    const remedy = `${object}('${part}')`;
+    const declaring = (reads: Reads): Reads =>
+      object === 'pod' ? reads.pod(part as PodPart) : reads.node(part as NodePart);
+    const undeclared = reading(Verb.perNode().reads(new Reads()), read);
+    assert.throws(() => filter(undeclared, pod, [node]), {
+      message: new RegExp(
+        ` of the ${object} is read and not declared; declare it with Reads\\.${remedy.replace(/[()]/g, '\\$&')}$`,
+      ),
+    });
+    const expected: unknown = JSON.parse(JSON.stringify(values[part] ?? null, plain));
+    assert.deepEqual(
+      seen(reading(Verb.perNode().reads(declaring(new Reads())), read), pod, node),
+      [expected],
+      part,
+    );
+    const beside = ['identity', 'usage', 'rawJson', 'images'].includes(part);
+    const all = beside ? declaring(Reads.everything()) : Reads.everything();
+    assert.deepEqual(seen(reading(Verb.perNode().reads(all), read), pod, node), [expected], part);
+  }
+  const absent = reading(
+    Verb.perNode().reads(Reads.everything().pod('identity').node('images')),
+    (of, on) => [
+      [of.createdSeconds, of.podAffinity, of.podGroupName, of.runtimeClassName, of.preemptionPolicy],
+      [of.serviceAccountName, on.systemInfo, on.providerId],
+      [...of.containers, ...of.topologySpread, ...of.resourceClaims, ...on.images, ...on.addresses],
+    ],
+  );
+  assert.deepEqual(seen(absent, shop.identity('p', 'u'), new TestNode('b')), [
+    [[null, null, null, null, null], [null, null, null], []],
+  ]);
 });
 
 test('operators of tolerations are those of Kubernetes', () => {
@@ -263,7 +364,10 @@ test('operators of tolerations are those of Kubernetes', () => {
     [{ key: 'j', operator: 'Exists' }, false],
     [{ key: 'k', operator: 'Gt', value: 'v' }, false],
   ];
-  const policy = reading(Verb.perNode(), (pod, node) => node.taints.every((taint) => pod.tolerates(taint)));
+  const reads = new Reads().node('taints').pod('tolerations');
+  const policy = reading(Verb.perNode().reads(reads), (pod, node) =>
+    node.taints.every((taint) => pod.tolerates(taint)),
+  );
   for (const [toleration, expected] of cases) {
     const node = new TestNode('a').taint('k', 'v', 'NoSchedule');
     assert.deepEqual(seen(policy, shop.toleration(toleration), node), [expected], JSON.stringify(toleration));
@@ -384,16 +488,12 @@ test('pods in the cluster are counted by topology', () => {
 });
 
 test('JSON is parsed on demand, in the types of the Kubernetes client', () => {
-  const policy = reading(
-    Verb.perNode().view('factsAndRaw'),
-    (pod, node) => [
-      rawNode(node)?.status?.nodeInfo?.kernelVersion ?? null,
-      rawNode(node)?.metadata?.creationTimestamp?.slice(0, 4) ?? null,
-      rawPod(pod)?.spec?.containers.map(({ image }) => image) ?? null,
-      node.rawJson?.length ?? null,
-    ],
-    (declared) => declared.rawPod(),
-  );
+  const policy = reading(Verb.perNode().reads(new Reads().node('rawJson').pod('rawJson')), (pod, node) => [
+    rawNode(node)?.status?.nodeInfo?.kernelVersion ?? null,
+    rawNode(node)?.metadata?.creationTimestamp?.slice(0, 4) ?? null,
+    rawPod(pod)?.spec?.containers.map(({ image }) => image) ?? null,
+    node.rawJson?.length ?? null,
+  ]);
   const node = {
     metadata: { creationTimestamp: '2026-01-01T00:00:00Z' },
     status: { nodeInfo: { kernelVersion: '6.1' } },
@@ -405,19 +505,72 @@ test('JSON is parsed on demand, in the types of the Kubernetes client', () => {
   ]);
 });
 
-test('usage is declared also without reads', () => {
-  const node = new TestNode('a').usage({ milliCpu: 5 });
-  const undeclared = reading(Verb.perNode(), (_, on) => on.usage?.requested.milliCpu);
-  assert.throws(() => filter(undeclared, shop, [node]), /usage of the node is read and not declared/);
-  filter(everything(undeclared), shop, [node]);
-  assert.deepEqual(undeclared.found, [5]);
+test('all facts and labels are read with one declaration, and its keys are read by what they return', () => {
+  const reads = Reads.everything();
+  const zone = reads.nodeLabel('zone');
+  const policy = reading(Verb.perNode().reads(reads), (pod, node) => [
+    [node.name, node.get(zone) ?? null, node.label('rack') ?? null, [...node.labels], node.unschedulable],
+    [pod.namespace, pod.priority, [...pod.labels]],
+  ]);
+  assert.deepEqual(
+    seen(policy, shop.label('app', 'web'), new TestNode('a').label('zone', ''), new TestNode('b')),
+    [
+      [
+        ['a', '', null, [['zone', '']], false],
+        ['shop', 0, [['app', 'web']]],
+      ],
+      [
+        ['b', null, null, [], false],
+        ['shop', 0, [['app', 'web']]],
+      ],
+    ],
+  );
+  const cases: [(pod: Pod, node: Node) => unknown, string][] = [
+    [(_, node) => node.usage, "Reads.node('usage')"],
+    [(_, node) => node.raw, "Reads.node('rawJson')"],
+    [(_, node) => node.images, "Reads.node('images')"],
+    [(_, node) => node.annotation('a'), 'Reads.nodeAnnotation'],
+    [(pod) => pod.uid, "Reads.pod('identity')"],
+    [(pod) => pod.raw, "Reads.pod('rawJson')"],
+    [(pod) => pod.annotation('a'), 'Reads.podAnnotation'],
+  ];
+  for (const [read, expected] of cases) {
+    const other = reading(Verb.perNode().reads(reads), read);
+    assert.throws(
+      () => filter(other, shop, [new TestNode('a')]),
+      (error: Error) => error.message.endsWith(`declare it with ${expected}`),
+      expected,
+    );
+  }
+});
+
+test('a policy that reads everything in a test reads what its verbs could declare', () => {
+  const node = new TestNode('a').usage({ milliCpu: 5 }).annotation('n', '1').raw({ kind: 'Node' });
+  const pod = shop.identity('p', 'u').raw({ kind: 'Pod' });
+  const read = (of: Pod, on: Node): unknown => [
+    on.usage?.requested.milliCpu,
+    on.annotation('n'),
+    of.namespace,
+  ];
+  const beside = (of: Pod, on: Node): unknown => [on.raw, of.raw, of.name];
+  const pure = reading(Verb.perNode().pure(), read);
+  filter(everything(pure), pod, [node]);
+  assert.deepEqual(pure.found[0], [5, '1', 'shop']);
+  const impure = reading(Verb.perNode(), beside);
+  filter(everything(impure), pod, [node]);
+  assert.deepEqual(impure.found, [[{ kind: 'Node' }, { kind: 'Pod' }, 'p']]);
+  const cached = reading(Verb.perNode().pure(), beside);
+  assert.throws(
+    () => filter(everything(cached), pod, [node]),
+    /rawJson of the node is read and not declared/,
+  );
 });
 
 /** Answers what the contract forbids, about each node by a function. */
 class Wrong extends Policy {
   constructor(
     private readonly answer: (node: { readonly name: string }) => string | number,
-    private readonly verb = Verb.perNode(),
+    private readonly verb = readsAll,
   ) {
     super();
   }
@@ -463,6 +616,16 @@ test('reasons are constant texts', () => {
   assert.equal(rejecting(({ name }) => `not in pool-${String(name.charCodeAt(0))}`)().length, 3);
 });
 
+test('a score without an opinion is on every scale, and is another answer than 0', () => {
+  const given = (name: string): number => (name === 'b' ? NO_OPINION : 0);
+  assert.deepEqual(score(new Wrong(({ name }) => given(name)), shop, abc), [0, NO_OPINION, 0]);
+  let calls = 0;
+  forbidden(
+    () => score(new Wrong(() => (calls++ < 3 ? NO_OPINION : 0), readsAll.pure()), shop, abc),
+    'score is declared pure and gave another answer about node "a"',
+  );
+});
+
 test('scores are on the declared scale', () => {
   forbidden(
     () => score(new Wrong(({ name }) => (name === 'c' ? 11 : 10)), shop, abc),
@@ -471,7 +634,7 @@ test('scores are on the declared scale', () => {
 });
 
 test('a pure verb gives the same answer again, and in another order', () => {
-  const pure = Verb.perNode().pure();
+  const pure = readsAll.pure();
   assert.equal(filter(new Wrong(({ name }) => name, pure), shop, abc).length, 3);
   let calls = 0;
   const counting = (): string => 'ab'.charAt(calls++ % 2);
@@ -492,16 +655,16 @@ test('a pure verb gives the same answer again, and in another order', () => {
 class All extends Policy {
   override info(): Info {
     return new Info('all', '1')
-      .filters(Verb.perNode())
-      .scores(Verb.perNode(), Scale.unbounded())
-      .preempts(Verb.perNode().view('name'))
-      .binds();
+      .filters(readsAll)
+      .scores(readsAll, Scale.unbounded())
+      .preempts(Verb.perNode().reads(new Reads().node('name').pod('namespace')))
+      .binds(new Reads().pod('namespace'));
   }
 
   override filter(_pod: Pod, node: Node): Verdict {
     return node.name === 'a'
-      ? Verdict.reject('no').unresolvable().byRule('r')
-      : Verdict.accept.byRule('x').unresolvable();
+      ? Verdict.reject('no').unresolvable().byRule('r').retryAfter(59.1)
+      : Verdict.accept.byRule('x').unresolvable().retryAfter(1);
   }
 
   override score(_pod: Pod, node: Node): number {
@@ -535,7 +698,7 @@ test('each verb can be tried', async () => {
   const policy = new All();
   assert.equal(info(policy).name, 'all');
   assert.deepEqual(filterInDetail(policy, shop, [new TestNode('a'), new TestNode('b')]), [
-    { node: 'a', reason: 'no', rule: 'r', unresolvable: true },
+    { node: 'a', reason: 'no', rule: 'r', unresolvable: true, retryAfterSeconds: 60 },
   ]);
   assert.deepEqual(score(policy, shop, [new TestNode('a'), new TestNode('bb')]), [1, 2]);
   const candidate = (name: string): TestCandidate =>

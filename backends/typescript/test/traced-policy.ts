@@ -2,11 +2,22 @@
 
 import { context, propagation } from '@opentelemetry/api';
 
-import { Bind, type BindAsk, Info, type Node, type Pod, Policy, run, Verb, Verdict } from '../src/index.js';
+import {
+  Bind,
+  type BindAsk,
+  Info,
+  type Node,
+  type Pod,
+  Policy,
+  Reads,
+  run,
+  Verb,
+  Verdict,
+} from '../src/index.js';
 
 class Traced extends Policy {
   override info(): Info {
-    return new Info('traced', '1').revision('r').filters(Verb.perNode()).binds();
+    return new Info('traced', '1').revision('r').filters(Verb.perNode().reads(Reads.everything())).binds();
   }
 
   override filter(_pod: Pod, node: Node): Verdict {

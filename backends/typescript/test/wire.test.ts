@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { answerReport } from '../src/answer/outcomes.js';
 import { answer } from '../src/answer/verbs.js';
 import { answerBind } from '../src/answer.js';
 import { NodeRow } from '../src/gen/extender/policy/v1beta1/node.js';
@@ -50,15 +51,17 @@ function randomRow(random: (below: number) => number): NodeRow {
   return NodeRow.fromPartial({
     name: text(),
     facts: {
-      labels: map(text),
-      annotations: map(text),
       taints: some(() => ({ key: text(), value: text(), effect: text() })),
       unschedulable: random(2) === 1,
       conditions: map(text),
       ...(random(2) === 1 ? { capacity: resources() } : {}),
       ...(random(2) === 1 ? { allocatable: resources() } : {}),
-      labelValues: some(text),
-      annotationValues: some(text),
+      images: some(() => ({ names: some(text), bytes: amount() })),
+      ...(random(2) === 1 ? { systemInfo: { architecture: text(), containerRuntimeVersion: text() } } : {}),
+      addresses: some(() => ({ type: text(), address: text() })),
+      providerId: text(),
+      ...(random(2) === 1 ? { labels: { values: some(text), entries: map(text) } } : {}),
+      ...(random(2) === 1 ? { annotations: { values: some(text), entries: map(text) } } : {}),
     },
     rawJson: Buffer.from(text()),
     ...(random(2) === 1
@@ -83,26 +86,36 @@ test('a row that stays encoded has what the generated code decodes', () => {
     const row = Row.read(Buffer.from(NodeRow.encode(expected).finish()));
     const { facts, usage, podCounts } = expected;
     assert.equal(row.name, expected.name);
-    assert.deepEqual(row.map('label'), facts?.labels);
-    assert.deepEqual(row.map('annotation'), facts?.annotations);
+    assert.deepEqual(row.map('label'), facts?.labels?.entries ?? new Map());
+    assert.deepEqual(row.map('annotation'), facts?.annotations?.entries ?? new Map());
     assert.deepEqual(row.map('condition'), facts?.conditions);
     assert.deepEqual(row.taints, facts?.taints);
     assert.equal(row.isUnschedulable, facts?.unschedulable);
     assert.deepEqual(row.amounts, { capacity: facts?.capacity, allocatable: facts?.allocatable });
     assert.deepEqual(row.usage, usage);
-    for (const [position, value] of (facts?.labelValues ?? []).entries()) {
+    assert.deepEqual(row.images, facts?.images);
+    assert.deepEqual(row.systemInfo, facts?.systemInfo);
+    assert.deepEqual(row.addresses, facts?.addresses);
+    assert.equal(row.providerId ?? '', facts?.providerId);
+    for (const [position, value] of (facts?.labels?.values ?? []).entries()) {
       assert.equal(row.value('label', position), value);
     }
     for (const [position, { counts, omittedPods }] of podCounts.entries()) {
       assert.deepEqual(row.podCounts(position).counts, counts);
       assert.equal(row.podCounts(position).omittedPods, omittedPods);
     }
-    const counts = {
-      labels: facts?.labelValues.length ?? 0,
-      annotations: facts?.annotationValues.length ?? 0,
+    const terms = {
+      name: false,
+      facts: true,
+      labels: facts?.labels?.values.length ?? 0,
+      annotations: facts?.annotations?.values.length ?? 0,
       pods: podCounts.length,
     };
-    assert.equal(row.wrong({ name: false, facts: false }, counts, ''), undefined);
+    assert.equal(row.wrong(terms, ''), undefined);
+    assert.match(
+      row.wrong({ ...terms, annotations: terms.annotations + 1 }, '') ?? '',
+      /^facts\.annotations\.values has/,
+    );
     assert.equal(Buffer.from(row.rawJson ?? []).toString(), Buffer.from(expected.rawJson).toString());
   }
 });
@@ -121,10 +134,9 @@ test('bytes that are cut off or changed are an error, or another row, and never 
       continue;
     }
     // What was checked can be read.
-    assert.equal(
-      [row.name, row.map('label'), row.taints, row.amounts, row.usage, row.isUnschedulable].length,
-      6,
-    );
+    const read: unknown[] = [row.name, row.map('label'), row.taints, row.amounts, row.usage];
+    read.push(row.isUnschedulable, row.images, row.systemInfo, row.addresses, row.providerId);
+    assert.equal(read.length, 10);
   }
 });
 
@@ -133,8 +145,10 @@ test('a message that comes in pieces is read as one', () => {
     NodeRow.encode(NodeRow.fromPartial(row)).finish();
   const row = Row.read(
     Buffer.concat([
-      piece({ facts: { labels: new Map([['a', '1']]), capacity: { milliCpu: 1n, memory: 2n } } }),
-      piece({ name: 'n', facts: { labels: new Map([['b', '2']]), capacity: { milliCpu: 3n } } }),
+      piece({
+        facts: { labels: { entries: new Map([['a', '1']]) }, capacity: { milliCpu: 1n, memory: 2n } },
+      }),
+      piece({ name: 'n', facts: { labels: { entries: new Map([['b', '2']]) }, capacity: { milliCpu: 3n } } }),
     ]),
   );
   assert.deepEqual(
@@ -182,7 +196,8 @@ test('counts that are not in order are an error', () => {
 class Everything extends Policy {
   constructor() {
     super();
-    const methods = ['filter', 'score', 'preempt', 'bind', 'beforeFilter', 'beforeFilterNode', 'beforeScore'];
+    const hooks = ['beforeFilter', 'beforeFilterNode', 'beforeScore'];
+    const methods = ['filter', 'score', 'preempt', 'bind', 'observe', ...hooks];
     Object.assign(this, Object.fromEntries(methods.map((name) => [name, () => undefined])));
   }
 
@@ -192,19 +207,19 @@ class Everything extends Policy {
       .filters(verb)
       .scores(verb, Scale.unbounded())
       .preempts(verb)
-      .binds();
+      .binds()
+      .observesOutcomes();
     return info.beforeFilter(Hook.changes('podLabels')).beforeFilterNodes(hook).beforeScore(hook);
   }
 }
 
 /** Encoded fields, each in the one before. */
 function nested(fields: readonly number[], innermost: Buffer): Buffer {
+  const varint = (number: number): number[] =>
+    number < 128 ? [number] : [(number % 128) + 128, ...varint(Math.floor(number / 128))];
   return fields.reduceRight((inner, field) => {
-    const varint = [];
-    for (let rest = inner.length; rest > 0; rest = Math.floor(rest / 128)) {
-      varint.push((rest % 128) + (rest >= 128 ? 128 : 0));
-    }
-    return Buffer.concat([Buffer.from([field * 8 + 2, ...varint]), inner]);
+    const start = [...varint(field * 8 + 2), ...varint(inner.length)];
+    return Buffer.concat([Buffer.from(start), inner]);
   }, innermost);
 }
 
@@ -232,10 +247,37 @@ test('small messages that would become large are refused, by each verb', async (
     }
   }
   assert.throws(asked('Preempt', candidates), expected);
+  const empty = (field: number): Buffer => Buffer.alloc(9_000_000, nested([field], Buffer.alloc(0)));
+  const lists = [
+    ...[
+      [18, 3],
+      [20],
+      [20, 4],
+      [21, 1],
+      [21, 2],
+      [21, 3, 1, 1],
+      [21, 4, 2, 3, 2],
+      [22],
+      [22, 4, 2],
+      [23],
+    ].map((path) => [2, 2, ...path]),
+    // Rows, and what a policy decodes of them.
+    ...[[], [2, 3], [2, 14], [2, 16]].map((path) => [3, 2, 1, ...path]),
+    ...[
+      [2, 3],
+      [2, 14],
+      [2, 16],
+    ].map((path) => [3, 3, 4, ...path]),
+  ];
+  for (const path of lists) {
+    const message = nested(path.slice(0, -1), empty(path.at(-1) ?? 0));
+    assert.throws(asked('Filter', message), expected, path.join('.'));
+  }
   const { signal } = new AbortController();
   await assert.rejects(answerBind(backend, nested([6, 2], tolerations), { signal, note }), expected);
-  const empty = Buffer.from([0x1a, 0x04, 0x12, 0x02, 0x0a, 0x00]);
-  assert.throws(asked('Filter', empty), /nodes\.rows\.rows has an empty entry; each entry has content/);
+  await assert.rejects(answerReport(backend, empty(2)), expected);
+  const row = nested([3, 3, 4], Buffer.alloc(0));
+  assert.throws(asked('Filter', row), /nodes\.table\.rows has an empty entry; each entry has content/);
 });
 
 test('texts of a request must be UTF-8', () => {

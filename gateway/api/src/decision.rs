@@ -238,6 +238,9 @@ pub struct NodeVerdict {
     /// Filter: the name of the policy's rule that rejected the node, if it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Filter: in how many seconds from the answer the verdict can be another one at the earliest, if the policy says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
     /// Prioritize: the backend's score, clamped to the declared range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<i32>,

@@ -1,6 +1,9 @@
 //! The connections of a running gateway, kept across reloads of its configuration.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
 use extender_gateway_observe::{Metrics, Observer, WaitingPods};
 use extender_gateway_pace::cadences::Cadences;
@@ -16,6 +19,7 @@ use super::{
     availability::{Availability, Reports},
     endpoints::{Endpoints, Shared, Supervisor},
     info::ClusterTables,
+    outcomes::Outcomes,
     resolver::{Resolve, SystemResolver},
     session::{HandshakeKey, SessionTask},
 };
@@ -31,6 +35,8 @@ pub struct Connections {
     cadences: Cadences,
     resolver: Arc<dyn Resolve>,
     live: Vec<Live>,
+    /// Those of the backends in use, by their names.
+    outcomes: HashMap<config::BackendName, Weak<Outcomes>>,
     tasks: JoinSet<()>,
 }
 
@@ -48,8 +54,17 @@ impl Connections {
     pub fn new(gateway: Arc<str>, observer: &Observer, cadences: Cadences) -> Self {
         let (metrics, waiting) = (Arc::clone(&observer.metrics), Arc::clone(&observer.waiting));
         let resolver = Arc::new(SystemResolver);
-        let (live, tasks) = (Vec::new(), JoinSet::new());
-        Self { gateway, cluster: "".into(), metrics, waiting, cadences, resolver, live, tasks }
+        Self {
+            gateway,
+            cluster: "".into(),
+            metrics,
+            waiting,
+            cadences,
+            resolver,
+            live: Vec::new(),
+            outcomes: HashMap::new(),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// The same for calls of the cluster with this name.
@@ -77,7 +92,21 @@ impl Connections {
         drop(longest_timeout);
         // Its series are shown from now on.
         self.metrics.backend(settings.name.as_str()).configure(settings);
-        Arc::new(Backend::new(settings, &self.metrics, connection))
+        let outcomes = self.outcomes(&settings.name);
+        outcomes.use_settings(&connection, known.pods.as_ref());
+        Arc::new(Backend::new(settings, &self.metrics, connection, outcomes))
+    }
+
+    /// The outcomes for the backend of this name: what is pending outlives its settings.
+    fn outcomes(&mut self, name: &config::BackendName) -> Arc<Outcomes> {
+        self.outcomes.retain(|_, outcomes| outcomes.strong_count() > 0);
+        if let Some(known) = self.outcomes.get(name).and_then(Weak::upgrade) {
+            return known;
+        }
+        let (outcomes, reporter) = Outcomes::new(name, &self.metrics);
+        self.tasks.spawn(reporter.run());
+        self.outcomes.insert(name.clone(), Arc::downgrade(&outcomes));
+        outcomes
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Endpoints> {

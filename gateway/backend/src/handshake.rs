@@ -24,7 +24,7 @@ use super::{
     containment::contained,
     grpc::{self, RpcError},
     info::{ApiVersion, ClusterTables, HOOK_SERVICE, Handshake, Info, NODE_TABLE_SERVICE},
-    introspection,
+    introspection, outcomes,
     session::{HandshakeKey, info_path},
 };
 
@@ -57,12 +57,15 @@ const LIMITS: [FieldLimit; 11] = [
     list(5, "requires", HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES),
     list(6, "services", HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES),
     FieldLimit { field: VERBS, name: "verbs", most: Some(HANDSHAKE_ENTRIES), longest: None },
-    list(9, "annotation_prefixes", limits::ANNOTATION_PREFIXES, KEY_BYTES),
+    list(9, "annotation_prefixes", ANNOTATION_PREFIXES, KEY_BYTES),
     // Each text in these has a limit of its own. Of a message that occurs twice the lists are joined.
     list(11, "introspection", limits::PATHS, limits::PATH_ENTRY_BYTES),
     list(12, "controllers", 1, limits::CONTROLLERS_BYTES),
     text(13, "rejected_configuration", limits::REJECTED_CONFIGURATION_BYTES),
 ];
+
+/// Of v1alpha1: the entries of `annotation_prefixes`.
+const ANNOTATION_PREFIXES: usize = 64;
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.
 const VERBS: u32 = 7;
@@ -130,7 +133,9 @@ fn known() -> Known {
         changes: numbers::<ChangedPart>(),
         normalizations: numbers::<Normalization>(),
         features: Vec::new(),
-        services: [HOOK_SERVICE, introspection::SERVICE_NAME, NODE_TABLE_SERVICE].map(str::to_owned).into(),
+        services: [HOOK_SERVICE, introspection::SERVICE_NAME, NODE_TABLE_SERVICE, outcomes::SERVICE_NAME]
+            .map(str::to_owned)
+            .into(),
     }
 }
 
@@ -320,7 +325,6 @@ mod tests {
             requires: texts(32, 256),
             services: texts(32, 256),
             verbs: vec![VerbInfo::default(); 32],
-            annotation_prefixes: texts(64, 317),
             introspection: vec![
                 IntrospectionPath { path: "x".repeat(512), description: "x".repeat(506) };
                 64
@@ -347,13 +351,15 @@ mod tests {
         let once = GetInfoResponse { controllers: full.controllers.clone(), ..GetInfoResponse::default() };
         let twice = check_size(&once.encode_to_vec().repeat(2)).map_err(|failure| failure.detail);
         assert_eq!(twice, Err("there are 2 controllers, at most 1 are accepted".into()));
-        let mut more = full.clone();
-        more.annotation_prefixes.push(String::new());
-        assert_eq!(checked(&more), Err("there are 65 annotation_prefixes, at most 64 are accepted".into()));
-        let mut longer = full.clone();
-        longer.annotation_prefixes[63].push('x');
+        let prefixes = |count: usize, len: usize| {
+            let mut info = full.encode_to_vec();
+            (0..count).for_each(|_| put_bytes(9, "x".repeat(len).as_bytes(), &mut info));
+            check_size(&info).map_err(|failure| failure.detail)
+        };
+        assert_eq!(prefixes(64, 317), Ok(()));
+        assert_eq!(prefixes(65, 1), Err("there are 65 annotation_prefixes, at most 64 are accepted".into()));
         assert_eq!(
-            checked(&longer),
+            prefixes(1, 318),
             Err("annotation_prefixes has 318 bytes, at most 317 are accepted".into())
         );
         let revision = GetInfoResponse { revision: "x".repeat(257), ..full.clone() };

@@ -28,7 +28,7 @@ use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod};
 use extender_gateway_settings::{self as config, Config, NodeSource, PodSource};
 
 use self::reader::{Reader, unsuitable};
-use super::{answer_cache::CachedVerbs, introspection::Introspection};
+use super::{answer_cache::CachedVerbs, introspection::Introspection, outcomes};
 
 /// A parsed handshake.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub struct Info {
     pub scores_with_filter: ScoresWanted,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
+    /// Whether it is told how attempts to place pods ended.
+    pub takes_outcomes: bool,
     /// What it shows of its state.
     pub introspection: Introspection,
 }
@@ -93,8 +95,8 @@ pub struct VerbPlan {
     pub pod: PodView,
     /// The declaration that these views are from.
     pub reads_id: ReadsId,
-    /// What it reads of pods, in words; `None` without a declaration.
-    pub reads_of_pods: Option<Arc<str>>,
+    /// What it reads of pods, in words.
+    pub reads_of_pods: Arc<str>,
     /// In turn if its answer for a node may depend on other nodes, or it has side effects.
     pub turn: Turn,
     /// It has side effects: it is called for decisions only.
@@ -139,8 +141,8 @@ pub struct PodHookPlan {
     pub pod: PodView,
     /// The declaration that the view is from.
     pub reads_id: ReadsId,
-    /// What it reads of pods, in words; `None` without a declaration.
-    pub reads_of_pods: Option<Arc<str>>,
+    /// What it reads of pods, in words.
+    pub reads_of_pods: Arc<str>,
     /// Whether the change depends only on the view of the pod.
     pub pure: bool,
     /// What it may change.
@@ -283,18 +285,20 @@ impl VerbPlan {
 impl Info {
     /// Reads the handshake of a backend with these settings. Only views of configured verbs get rows.
     pub fn read(handshake: Handshake, settings: &config::BackendSettings, known: &ClusterTables) -> Self {
-        let Handshake { response, reads } = handshake;
-        let reader = Reader { response: &response, reads: &reads, known };
+        let Handshake { api, response, reads } = handshake;
+        let reader = Reader { response: &response, api, reads: &reads, known };
         let plans = PerPolicyVerb::from_fn(|verb| reader.plan(verb, settings));
         let about_nodes = |verb: PolicyVerb| plans[verb].as_ref().ok().and_then(Plan::about_nodes);
         let scores_with_filter = match (about_nodes(PolicyVerb::Filter), about_nodes(PolicyVerb::Score)) {
             (Some(filter), Some(score)) if score.fits(filter) => ScoresWanted::Wanted,
             _ => ScoresWanted::Unwanted,
         };
+        let is_served = |name: &str| response.services.iter().any(|service| service == name);
         Self {
             plans,
             scores_with_filter,
-            keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
+            keeps_tables: is_served(NODE_TABLE_SERVICE),
+            takes_outcomes: api == ApiVersion::NEWEST && is_served(outcomes::SERVICE_NAME),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),
@@ -383,7 +387,7 @@ impl Info {
     /// The views with facts about nodes of verbs to which nodes are named by the ids of a table: all but preempt.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
         let views = self.node_views().filter(|(verb, _)| *verb != PolicyVerb::Preempt);
-        views.map(|(_, view)| view).filter(|view| view.rows != RowView::Name)
+        views.map(|(_, view)| view).filter(|view| !view.rows.is_bare())
     }
 
     /// How its verbs have pods counted over a topology; nothing of verbs that do not.

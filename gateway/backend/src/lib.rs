@@ -20,6 +20,7 @@ mod health;
 mod in_flight;
 pub mod info;
 pub mod introspection;
+pub mod outcomes;
 mod outliers;
 pub mod remedy;
 pub mod remote_table;
@@ -64,6 +65,7 @@ use self::{
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
     grpc::{FailureScope, Limits, Processed, RpcError},
+    outcomes::{AskedPod, Outcomes},
     session::{Connection, Session},
 };
 
@@ -76,6 +78,8 @@ pub struct Attempt<'r> {
     pub flow: Flow,
     /// Where the RPC is recorded.
     pub rpcs: &'r mut Rpcs,
+    /// The pod that it decides about, if the backend is told how the attempt to place the pod ends.
+    pub asked: Option<AskedPod<'r>>,
 }
 
 /// What a request is about.
@@ -101,6 +105,8 @@ pub struct Backend {
     shadow_calls: Arc<Semaphore>,
     /// One permit for each request for what it shows.
     introspections: Arc<Semaphore>,
+    /// How attempts to place pods ended, as it is told.
+    pub outcomes: Arc<Outcomes>,
     oversize_log: RateLimitedLog,
 }
 
@@ -110,13 +116,19 @@ const MOST_SHADOW_CALLS: usize = 16;
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Backend {
-    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, endpoints: Arc<Endpoints>) -> Self {
+    fn new(
+        settings: &config::BackendSettings,
+        metrics: &Arc<Metrics>,
+        endpoints: Arc<Endpoints>,
+        outcomes: Arc<Outcomes>,
+    ) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
             metrics: Arc::clone(metrics),
             endpoints,
             shadow_calls: Arc::new(Semaphore::new(MOST_SHADOW_CALLS)),
             introspections: Arc::new(Semaphore::new(introspection::MOST_REQUESTS)),
+            outcomes,
             oversize_log: RateLimitedLog::default(),
         }
     }
@@ -379,12 +391,12 @@ impl Backend {
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Attempt { timeout, flow, rpcs } = attempt;
+        let Attempt { timeout, flow, rpcs, asked } = attempt;
         let began = Instant::now();
-        let once = Attempt { timeout, flow, rpcs: &mut *rpcs };
+        let once = Attempt { timeout, flow, rpcs: &mut *rpcs, asked };
         let mut answer = self.send(session, request, Args::Named, pieces(Args::Named)?, once).await;
         if answer.as_ref().is_err_and(RpcError::lacks_args) && session.connection.head.can_send_args() {
-            let again = Attempt { timeout: timeout.saturating_sub(began.elapsed()), flow, rpcs };
+            let again = Attempt { timeout: timeout.saturating_sub(began.elapsed()), flow, rpcs, asked };
             answer = self.send(session, request, Args::Sent, pieces(Args::Sent)?, again).await;
             if let Err(error) = &mut answer
                 && error.is_late()
@@ -407,7 +419,7 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Bytes, RpcError> {
         let Request { verb, nodes, form, largest_answer } = request;
-        let Attempt { timeout, flow, rpcs } = attempt;
+        let Attempt { timeout, flow, rpcs, asked } = attempt;
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
         // Before the wait, which would be in vain, and after it, because the breaker may have opened.
@@ -421,6 +433,7 @@ impl Backend {
         }
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         let _in_flight = endpoint.in_flight.enter();
+        let _tracked = self.outcomes.track(session, asked);
         slot.begin();
         // A retry allows no others, so that retries are a fifth of the calls and not a quarter; nor does the same call with args.
         if !rpcs.is_retry() && args == Args::Named {

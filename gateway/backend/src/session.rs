@@ -28,7 +28,7 @@ use super::{
     connect::unreachable,
     endpoints::{Endpoint, Shared},
     info::{ApiVersion, HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
-    introspection,
+    introspection, outcomes,
     remote_table::RemoteTables,
 };
 
@@ -64,6 +64,16 @@ impl Session {
         self.can_answer() && !self.endpoint().breakers.is_open(verb)
     }
 
+    /// Whether it is told how attempts to place pods ended.
+    pub(super) fn takes_outcomes(&self) -> bool {
+        self.info.takes_outcomes && !self.connection.refuses_outcomes.load(Ordering::Relaxed)
+    }
+
+    /// It does not implement the service, although it announces it.
+    pub(super) fn refuse_outcomes(&self) {
+        self.connection.refuses_outcomes.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the next call for a verb may be the probe of its breaker.
     pub(super) fn may_probe(&self, verb: PolicyVerb) -> bool {
         self.can_answer() && self.endpoint().breakers.is_probe_due(verb)
@@ -90,6 +100,8 @@ pub(super) struct Connection {
     has_ended: AtomicBool,
     /// Whether a call has failed because of that.
     has_failed_a_call: AtomicBool,
+    /// Whether it does not implement `OutcomeService`.
+    refuses_outcomes: AtomicBool,
 }
 
 impl Connection {
@@ -113,6 +125,7 @@ pub(super) struct Paths {
     pub(super) sync: Uri,
     pub(super) health: Uri,
     pub(super) introspect: Uri,
+    pub(super) report: Uri,
 }
 
 /// The URI of a method of a backend.
@@ -148,6 +161,7 @@ impl Paths {
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
             health: path("grpc.health.v1.Health", "Check"),
             introspect: path(introspection::SERVICE_NAME, "Introspect"),
+            report: path(outcomes::SERVICE_NAME, "Report"),
         }
     }
 }

@@ -9,11 +9,11 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_cluster::table::{Column, NodeTable};
-use extender_gateway_contract::{nodes::TableName, protobuf::malformed};
+use extender_gateway_contract::{nodes::TableName, protobuf::malformed, row::RowView};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::{backoff::Backoff, rate_limited_log::RateLimitedLog};
-use extender_policy_api::v1beta1::{SyncNodesResponse, TableView};
+use extender_policy_api::v1beta1::SyncNodesResponse;
 use prost::Message;
 use tokio::{
     sync::watch,
@@ -110,7 +110,7 @@ impl Streams {
             connection: Arc::clone(&self.connection),
             table,
             view: column.clone(),
-            described: view.rows.described(),
+            rows: view.rows.clone(),
             acked: Arc::clone(&acked),
             metrics: Arc::clone(&self.metrics),
             log_limit: Arc::clone(&self.log_limit),
@@ -129,8 +129,8 @@ struct TableStream {
     table: Arc<NodeTable>,
     /// The column of the view.
     view: Column,
-    /// The view as `SyncNodesRequest` describes it.
-    described: TableView,
+    /// What its rows contain.
+    rows: RowView,
     /// What the backend has, for calls.
     acked: Arc<RemoteTable>,
     /// Where panics are counted.
@@ -188,7 +188,7 @@ impl TableStream {
     async fn fill(&self, changes: &mut watch::Receiver<()>) -> Result<(), RpcError> {
         let mut stream = Duplex::open(&self.connection.requests, &self.connection.paths.sync).await?;
         let generation = self.table.read().generation();
-        let mut sent = SentRows::new(unique_name(self.connection.api), self.described.clone());
+        let mut sent = SentRows::new(unique_name(self.connection.api), self.rows.clone());
         loop {
             let difference = {
                 let read = self.table.read();

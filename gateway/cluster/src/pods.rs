@@ -3,6 +3,7 @@
 //! A call takes a read lock for one look-up and gets a shared pod. A source adds the pods of a list to a [`PodRelist`]
 //! and passes it to [`PodTable::replace`]; later changes go to [`PodTable::apply`] and [`PodTable::remove`].
 
+mod followers;
 mod index;
 mod slim;
 
@@ -25,7 +26,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::index::PodIndex;
+pub use self::followers::PodFollower;
+use self::{followers::Followers, index::PodIndex};
 pub use super::usage::AssumptionId;
 use extender_gateway_object::{
     ObjectError,
@@ -146,6 +148,7 @@ pub struct PodTable {
     pub reserving: tokio::sync::Mutex<()>,
     /// The gangs of which pods are being bound.
     pub gangs: Gangs,
+    followers: Followers,
     synced: SetOnce<()>,
     /// The pods that no scheduler has tried.
     pub untried: UntriedPods,
@@ -186,6 +189,7 @@ impl PodTable {
         if let Some(displaced) = &displaced {
             self.untried.remove(&displaced.uid);
             self.group_changed(displaced.group.as_deref(), Some(&displaced.uid));
+            self.followers.tell(|follower| follower.gone(&displaced.uid));
         }
         self.group_changed(group_of(&pod).as_ref(), pod.has_ended().then_some(pod.uid()));
         self.untried.apply(&pod);
@@ -193,6 +197,11 @@ impl PodTable {
         if !pod.node_name().is_empty() {
             self.placed.notify_waiters();
         }
+        self.followers.tell(|follower| match (pod.has_ended(), pod.node_name()) {
+            (true, _) => follower.gone(pod.uid()),
+            (false, "") => {}
+            (false, node) => follower.on_node(pod.uid(), node),
+        });
         Ok(())
     }
 
@@ -202,6 +211,12 @@ impl PodTable {
         self.untried.remove(uid);
         self.group_changed(removed.as_ref().and_then(|pod| pod.group.as_deref()), Some(uid));
         self.change_usage(|usage| usage.remove(uid));
+        self.followers.tell(|follower| follower.gone(uid));
+    }
+
+    /// Tells this follower what becomes of pods from now on, as long as it exists.
+    pub fn follow(&self, follower: Weak<dyn PodFollower>) {
+        self.followers.add(follower);
     }
 
     /// An empty list for [`PodTable::replace`].
@@ -223,6 +238,7 @@ impl PodTable {
         }
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
+        self.followers.tell(|follower| self.tell_of_list(follower, &previous));
         drop(previous);
         self.untried.replace(relist.untried);
         self.change_usage(|usage| {
@@ -233,6 +249,19 @@ impl PodTable {
         self.gangs.relisted(self);
         // Already set after an earlier list.
         let _ = self.synced.set(());
+    }
+
+    /// What has become of pods since the previous list and the watch after it. A pod that neither has is newer than the list, or
+    /// was never seen.
+    fn tell_of_list(&self, follower: &dyn PodFollower, previous: &PodIndex) {
+        for uid in follower.followed() {
+            match self.get(&uid) {
+                Some(pod) if pod.has_ended => follower.gone(&uid),
+                Some(pod) if !pod.node.is_empty() => follower.on_node(&uid, &pod.node),
+                None if previous.by_uid.contains_key(&*uid) => follower.gone(&uid),
+                Some(_) | None => {}
+            }
+        }
     }
 
     fn group_changed(&self, group: Option<&GroupKey>, gone: Option<&str>) {

@@ -123,7 +123,7 @@ impl NodeTable {
     /// sends them. After the first view with JSON, the source must list the nodes again: see [`NodeTable::complete`].
     pub fn register(&self, view: RowView) -> Column {
         let mut writer = self.lock_writer();
-        let wants_raw = view.wants_raw();
+        let wants_raw = view.needs_json();
         let column = writer.register(view);
         drop(writer);
         self.raw_wanted.send_if_modified(|wanted| wants_raw && !std::mem::replace(wanted, true));

@@ -111,11 +111,12 @@ pub fn filter(
     check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| scores::all(scores, count)).transpose()?;
-    let refusals = rejections.into_iter().map(|api::Rejection { reason, kind, positions, rule }| Refusal {
-        reason: cut(reason, REASON_BYTES),
-        rule: cut(rule, RULE_BYTES),
-        preemption_may_help: preemption_may_help(kind, api),
-        positions,
+    let refusals = rejections.into_iter().map(|rejection| Refusal {
+        reason: cut(rejection.reason, REASON_BYTES),
+        rule: cut(rejection.rule, RULE_BYTES),
+        preemption_may_help: preemption_may_help(rejection.kind, api),
+        retry_after: rejection.retry_after_seconds,
+        positions: rejection.positions,
     });
     let value = FilterAnswer { refusals: refusals.collect(), scores };
     Ok(Reply::Answered(Answered { value, revision }))
@@ -273,8 +274,10 @@ mod tests {
 
     #[test]
     fn a_score_answer_that_breaks_the_contract_is_a_failure() {
-        let answer =
-            |result, values: &[i32]| ScoreResponse { result, scores: Some(Scores { values: values.into() }) };
+        let answer = |result, values: &[i32]| ScoreResponse {
+            result,
+            scores: Some(Scores { values: values.into(), absent: Vec::new() }),
+        };
         for (answer, detail) in [
             (ScoreResponse { result: Some(result(2)), scores: None }, "response has no scores"),
             (answer(Some(result(2)), &[1]), "1 scores for 2 nodes"),
@@ -383,7 +386,8 @@ mod tests {
                     .unwrap_err();
             assert_eq!(failure.detail, detail);
         }
-        let scores = ScoreResponse { result: None, scores: Some(Scores { values: vec![7; 4] }) };
+        let scores =
+            ScoreResponse { result: None, scores: Some(Scores { values: vec![7; 4], absent: Vec::new() }) };
         let failure = score(broken_behind(scores.encode_to_vec()), 3).unwrap_err();
         assert_eq!(failure.detail, "4 scores for 3 nodes");
     }

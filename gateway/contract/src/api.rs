@@ -2,19 +2,23 @@
 //!
 //! The gateway asks for the newest package first. A backend that answers UNIMPLEMENTED is asked for the next older one; the
 //! connection then stays with the one that was answered. Fields that stay have the numbers that they had, so that pods and
-//! nodes are encoded once for all; the rest of the older package is here, in [`super::question`], [`super::nodes`] and
-//! [`super::answer`].
+//! nodes are encoded once for all; the rest of the older package is in [`super::v1alpha1`], here, in [`super::question`],
+//! [`super::nodes`] and [`super::answer`].
 
-use extender_policy_api::v1beta1::{Effects, GetInfoResponse, Verb};
-use prost::Message;
-
-use super::protobuf::{decoded, fields};
+use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, PolicyVerb};
+use extender_policy_api::v1beta1::{GetInfoResponse, Verb};
+
+use super::{
+    protobuf::{decoded, fields},
+    v1alpha1::{OldInfo, OldVerb},
+};
 
 /// A package of the policy API that the gateway speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ApiVersion {
     /// `extender.policy.v1beta1`
+    #[default]
     V1Beta1,
     /// `extender.policy.v1alpha1`, for one release.
     V1Alpha1,
@@ -84,6 +88,8 @@ pub enum ReadsId {
 /// What a backend says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handshake {
+    /// The package that it is in.
+    pub api: ApiVersion,
     /// The response, as one of the newest package says it.
     pub response: GetInfoResponse,
     /// The names of its declarations, in the order of `response.verbs`.
@@ -94,45 +100,26 @@ pub struct Handshake {
 const VERBS: u32 = 7;
 const READS: u32 = 11;
 
-/// Fields of `VerbInfo` that the newest package has no longer.
-#[derive(Message)]
-struct OldVerb {
-    #[prost(bool, tag = "4")]
-    side_effects: bool,
-    #[prost(bool, tag = "5")]
-    pure: bool,
-    #[prost(message, optional, tag = "11")]
-    reads: Option<OldReads>,
-}
-
-#[derive(Message)]
-struct OldReads {
-    #[prost(uint32, tag = "1")]
-    id: u32,
-}
-
 impl Handshake {
     /// Reads a response of this package, whose size was checked.
     ///
     /// # Errors
     /// It is not protobuf.
     pub fn read(answer: &[u8], api: ApiVersion) -> Result<Self, BackendFailure> {
-        let mut response: GetInfoResponse = decoded(answer.to_vec().into())?;
+        let answer = Bytes::copy_from_slice(answer);
+        let mut response: GetInfoResponse = decoded(answer.clone())?;
+        let old: OldInfo = decoded(answer.clone())?;
         let mut reads = Vec::with_capacity(response.verbs.len());
-        for field in fields(answer) {
+        for field in fields(&answer) {
             let (VERBS, Some(verb)) = field? else { continue };
             reads.push(match api {
                 ApiVersion::V1Beta1 => digest(verb)?,
                 ApiVersion::V1Alpha1 => {
-                    let OldVerb { side_effects, pure, reads: declared } = decoded(verb.to_vec().into())?;
-                    if let Some(of) = response.verbs.get_mut(reads.len()) {
-                        of.set_effects(match (side_effects, pure) {
-                            (true, _) => Effects::ChangesOutside,
-                            (false, true) => Effects::Pure,
-                            (false, false) => Effects::ReadsOutside,
-                        });
+                    let old_verb: OldVerb = decoded(Bytes::copy_from_slice(verb))?;
+                    if let Some(verb) = response.verbs.get_mut(reads.len()) {
+                        old_verb.complete(verb, &old);
                     }
-                    declared.map_or(ReadsId::None, |reads| ReadsId::Number(reads.id))
+                    ReadsId::Number(old_verb.id())
                 }
             });
         }
@@ -141,7 +128,7 @@ impl Handshake {
                 *name = format!("{}{rest}", ApiVersion::NEWEST.package());
             }
         }
-        Ok(Self { response, reads })
+        Ok(Self { api, response, reads })
     }
 }
 
@@ -175,20 +162,5 @@ mod tests {
         );
         assert_eq!(old.service("grpc.health.v1.Health"), "grpc.health.v1.Health");
         assert_eq!(ApiVersion::NEWEST.service("grpc.health.v1.Health"), "grpc.health.v1.Health");
-    }
-
-    #[test]
-    fn effects_of_v1alpha1_are_booleans() {
-        for (verb, effects) in [
-            (&[8, 1][..], Effects::ReadsOutside),
-            (&[8, 1, 32, 1], Effects::ChangesOutside),
-            (&[8, 1, 40, 1], Effects::Pure),
-            (&[8, 1, 32, 1, 40, 1], Effects::ChangesOutside),
-        ] {
-            let mut info = vec![7 << 3 | 2, u8::try_from(verb.len()).unwrap()];
-            info.extend(verb);
-            let read = Handshake::read(&info, ApiVersion::V1Alpha1).unwrap();
-            assert_eq!(read.response.verbs[0].effects(), effects, "{verb:?}");
-        }
     }
 }

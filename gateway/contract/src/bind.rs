@@ -7,8 +7,10 @@ use extender_policy_api::v1beta1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
 use super::{
+    api::ApiVersion,
     pod::{PodView, pod_message},
     protobuf::{decoded, malformed},
+    v1alpha1::{self, older},
 };
 
 /// A request to a binder.
@@ -40,7 +42,11 @@ pub fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
     let BindQuestion { assignment, pod, json, .. } = question;
     let Assignment { namespace, name, uid, node } = assignment.clone();
     let pod = Some(pod_message(pod, view, json));
-    BindRequest { call: None, namespace, name, uid, node, pod }.encode_to_vec().into()
+    let encoded = BindRequest { call: None, namespace, name, uid, node, pod }.encode_to_vec();
+    match view.api {
+        ApiVersion::V1Beta1 => encoded.into(),
+        ApiVersion::V1Alpha1 => older(&encoded, v1alpha1::BIND).into(),
+    }
 }
 
 /// Reads an answer.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    ChangedPart, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange, PodFacts, PodPart,
-    Resources, Taint,
+    ChangedPart, MapValues, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange,
+    PodFacts, PodPart, Resources, Taint,
 };
 
 pub use self::{
@@ -113,9 +113,7 @@ fn changed<const N: usize>(parts: [(ChangedPart, bool); N]) -> impl Iterator<Ite
 
 /// Changes the facts about a pod in a view.
 pub fn change_pod(facts: &mut PodFacts, view: &PodFactsView, change: &PodChange) {
-    let PodFacts { labels, label_values, absent_labels, .. } = facts;
-    let labels = Labels { view: &view.labels, entries: labels, values: label_values, absent: absent_labels };
-    labels.change(&change.set_labels, &change.remove_labels);
+    change_labels(&mut facts.labels, &view.labels, &change.set_labels, &change.remove_labels);
     if view.has(PodPart::NodeSelector) {
         change.remove_node_selector.iter().for_each(|key| drop(facts.node_selector.remove(key)));
         facts.node_selector.extend(change.set_node_selector.clone());
@@ -167,9 +165,8 @@ fn change_row(row: &mut NodeRow, view: &RowView, change: &NodeChange) {
 }
 
 fn change_facts(facts: &mut NodeFacts, view: &MapView, change: &NodeChange) {
-    let NodeFacts { labels, label_values, absent_labels, allocatable, .. } = facts;
-    let labels = Labels { view, entries: labels, values: label_values, absent: absent_labels };
-    labels.change(&change.set_labels, &change.remove_labels);
+    change_labels(&mut facts.labels, view, &change.set_labels, &change.remove_labels);
+    let allocatable = &mut facts.allocatable;
     // Absent: the node has not reported any, or the view has none.
     if let Some((allocatable, added)) = allocatable.as_mut().zip(change.add_allocatable.as_ref()) {
         add(allocatable, added);
@@ -214,40 +211,39 @@ fn sum(amount: i64, added: i64) -> i64 {
     amount.saturating_add(added).max(0)
 }
 
-/// The labels of an object in a view.
-struct Labels<'l> {
-    view: &'l MapView,
-    entries: &'l mut BTreeMap<String, String>,
-    values: &'l mut Vec<String>,
-    absent: &'l mut Vec<u32>,
-}
-
-impl Labels<'_> {
-    fn change(self, set: &BTreeMap<String, String>, removed: &[String]) {
-        for key in removed {
-            match self.view.find(key) {
-                Some(Selected::Entry) => drop(self.entries.remove(key)),
-                Some(Selected::Value(place)) => {
-                    self.values[place].clear();
-                    let place = number(place);
-                    if let Err(at) = self.absent.binary_search(&place) {
-                        self.absent.insert(at, place);
-                    }
+/// Changes the labels of an object in a view.
+fn change_labels(
+    labels: &mut Option<MapValues>,
+    view: &MapView,
+    set: &BTreeMap<String, String>,
+    removed: &[String],
+) {
+    let mut changed = labels.take().unwrap_or_default();
+    let MapValues { values, absent, entries } = &mut changed;
+    for key in removed {
+        match view.find(key) {
+            Some(Selected::Entry) => drop(entries.remove(key)),
+            Some(Selected::Value(place)) => {
+                values[place].clear();
+                let place = number(place);
+                if let Err(at) = absent.binary_search(&place) {
+                    absent.insert(at, place);
                 }
-                None => {}
             }
-        }
-        for (key, value) in set {
-            match self.view.find(key) {
-                Some(Selected::Entry) => drop(self.entries.insert(key.clone(), value.clone())),
-                Some(Selected::Value(place)) => {
-                    self.values[place].clone_from(value);
-                    self.absent.retain(|absent| *absent != number(place));
-                }
-                None => {}
-            }
+            None => {}
         }
     }
+    for (key, value) in set {
+        match view.find(key) {
+            Some(Selected::Entry) => drop(entries.insert(key.clone(), value.clone())),
+            Some(Selected::Value(place)) => {
+                values[place].clone_from(value);
+                absent.retain(|absent| *absent != number(place));
+            }
+            None => {}
+        }
+    }
+    *labels = (changed != MapValues::default()).then_some(changed);
 }
 
 fn number(place: usize) -> u32 {

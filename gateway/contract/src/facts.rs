@@ -2,57 +2,61 @@
 //! entry is decoded, and what is selected is copied.
 
 use extender_gateway_object::view::{MapView, NodeFactsView, Selected, absent};
-use extender_policy_api::v1beta1::NodePart;
+use extender_policy_api::v1beta1::{NodeImage, NodePart};
+use prost::encoding::message;
 
-use super::protobuf::{fields, put_bytes, put_number};
+use super::protobuf::{fields, next_field, put_bytes};
 
 /// Fields of `NodeFacts`.
-const LABELS: u32 = 1;
-const ANNOTATIONS: u32 = 2;
-const PARTS: [(u32, NodePart); 5] = [
+const LABELS: u32 = 12;
+const ANNOTATIONS: u32 = 13;
+const IMAGES: u32 = 14;
+const PARTS: [(u32, NodePart); 8] = [
     (3, NodePart::Taints),
     (4, NodePart::Unschedulable),
     (5, NodePart::Conditions),
     (6, NodePart::Capacity),
     (7, NodePart::Allocatable),
+    (15, NodePart::SystemInfo),
+    (16, NodePart::Addresses),
+    (17, NodePart::ProviderId),
 ];
-const LABEL_VALUES: u32 = 8;
-const ANNOTATION_VALUES: u32 = 9;
-const ABSENT_LABELS: u32 = 10;
-const ABSENT_ANNOTATIONS: u32 = 11;
+
+/// Fields of `MapValues`.
+const VALUES: u32 = 1;
+const ABSENT: u32 = 2;
+const ENTRIES: u32 = 3;
 
 /// Fields of an entry of a map.
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
 /// The encoded facts in a view: the same bytes as if only these facts had been encoded. `facts` are the encoded facts
-/// with all annotations.
+/// with all annotations and without images, which are added.
 ///
 /// # Panics
 /// `facts` are not the gateway's own encoding.
-pub fn in_view(facts: &[u8], view: &NodeFactsView) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut labels = MapInView::new(LABELS, &view.labels);
-    let mut annotations = MapInView::new(ANNOTATIONS, &view.annotations);
-    for field in fields(facts) {
-        match field.expect(OWN) {
-            (LABELS, Some(entry)) => labels.add(entry, &mut out),
-            (ANNOTATIONS, Some(entry)) => annotations.add(entry, &mut out),
-            (number, content) => {
-                let part = PARTS.iter().find(|(field, part)| *field == number && view.has(*part));
-                match (part, content) {
-                    (Some(_), Some(content)) => put_bytes(number, content, &mut out),
-                    // `unschedulable`, which is encoded only if it is true.
-                    (Some(_), None) => put_number(number, 1, &mut out),
-                    (None, _) => {}
-                }
+pub fn in_view(mut facts: &[u8], view: &NodeFactsView, images: &[NodeImage]) -> Vec<u8> {
+    // Fields are in the order of their numbers.
+    let (mut out, mut behind_maps) = (Vec::new(), Vec::new());
+    let mut labels = MapInView::new(&view.labels);
+    let mut annotations = MapInView::new(&view.annotations);
+    while !facts.is_empty() {
+        let before = facts;
+        match next_field(&mut facts).expect(OWN) {
+            (LABELS, Some(map)) => labels.add(map),
+            (ANNOTATIONS, Some(map)) => annotations.add(map),
+            (number, _) if PARTS.iter().any(|(field, part)| *field == number && view.has(*part)) => {
+                let out = if number < LABELS { &mut out } else { &mut behind_maps };
+                out.extend_from_slice(&before[..before.len() - facts.len()]);
             }
+            _ => {}
         }
     }
-    labels.put_values(LABEL_VALUES, &mut out);
-    annotations.put_values(ANNOTATION_VALUES, &mut out);
-    labels.put_absent(ABSENT_LABELS, &mut out);
-    annotations.put_absent(ABSENT_ANNOTATIONS, &mut out);
+    labels.put(LABELS, &mut out);
+    annotations.put(ANNOTATIONS, &mut out);
+    message::encode_repeated(IMAGES, images, &mut out);
+    out.extend_from_slice(&behind_maps);
     out
 }
 
@@ -61,11 +65,14 @@ pub fn in_view(facts: &[u8], view: &NodeFactsView) -> Vec<u8> {
 /// # Panics
 /// `facts` are not the gateway's own encoding.
 pub fn label<'f>(facts: &'f [u8], key: &str) -> Option<&'f str> {
-    let labels = fields(facts).map(|field| field.expect(OWN)).filter(|(number, _)| *number == LABELS);
-    labels
-        .filter_map(|(_, entry)| entry)
-        .find(|entry| text(entry, KEY) == key)
-        .map(|entry| text(entry, VALUE))
+    let labels = inside(facts, LABELS).flat_map(|labels| inside(labels, ENTRIES));
+    labels.filter(|entry| text(entry, KEY) == key).map(|entry| text(entry, VALUE)).next()
+}
+
+/// The contents of this field of a message.
+fn inside(message: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
+    let fields = fields(message).map(|field| field.expect(OWN));
+    fields.filter(move |(number, _)| *number == wanted).filter_map(|(_, content)| content)
 }
 
 /// A field of an entry of a map.
@@ -79,34 +86,40 @@ const OWN: &str = "the gateway encoded these facts itself";
 
 /// A map in a view, while its entries are read.
 struct MapInView<'f> {
-    field: u32,
     view: &'f MapView,
     /// The values of the view's keys.
     values: Vec<Option<&'f str>>,
+    /// The entries that are sent with their keys, encoded.
+    entries: Vec<u8>,
 }
 
 impl<'f> MapInView<'f> {
-    fn new(field: u32, view: &'f MapView) -> Self {
-        Self { field, view, values: vec![None; view.values()] }
+    fn new(view: &'f MapView) -> Self {
+        Self { view, values: vec![None; view.values()], entries: Vec::new() }
     }
 
-    /// Takes an entry, which is written at once if it is sent with its key.
-    fn add(&mut self, entry: &'f [u8], out: &mut Vec<u8>) {
-        match self.view.find(text(entry, KEY)) {
-            Some(Selected::Entry) => put_bytes(self.field, entry, out),
-            Some(Selected::Value(place)) => self.values[place] = Some(text(entry, VALUE)),
-            None => {}
+    /// Takes the entries of the complete map.
+    fn add(&mut self, map: &'f [u8]) {
+        for entry in inside(map, ENTRIES) {
+            match self.view.find(text(entry, KEY)) {
+                Some(Selected::Entry) => put_bytes(ENTRIES, entry, &mut self.entries),
+                Some(Selected::Value(place)) => self.values[place] = Some(text(entry, VALUE)),
+                None => {}
+            }
         }
     }
 
-    fn put_values(&self, field: u32, out: &mut Vec<u8>) {
+    /// Writes it as this field; nothing if it is empty.
+    fn put(&self, field: u32, out: &mut Vec<u8>) {
+        let mut map = Vec::new();
         for value in &self.values {
-            put_bytes(field, value.unwrap_or_default().as_bytes(), out);
+            put_bytes(VALUES, value.unwrap_or_default().as_bytes(), &mut map);
         }
-    }
-
-    fn put_absent(&self, field: u32, out: &mut Vec<u8>) {
-        prost::encoding::uint32::encode_packed(field, &absent(&self.values), out);
+        prost::encoding::uint32::encode_packed(ABSENT, &absent(&self.values), &mut map);
+        map.extend_from_slice(&self.entries);
+        if !map.is_empty() {
+            put_bytes(field, &map, out);
+        }
     }
 }
 
@@ -115,19 +128,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     use extender_gateway_object::view::KeyPrefixes;
-    use extender_policy_api::v1beta1::{MapReads, NodeFacts, NodeReads, Resources, Taint};
+    use extender_policy_api::v1beta1::{
+        MapReads, MapValues, NodeAddress, NodeFacts, NodeReads, Resources, SystemInfo, Taint,
+    };
     use proptest::{prelude::*, sample::subsequence};
     use prost::Message;
 
     use super::*;
 
     const KEYS: [&str; 6] = ["", "a", "a.io/x", "a.io/y", "b", "é"];
-    const PARTS: [NodePart; 5] = [
+    const PARTS: [NodePart; 8] = [
         NodePart::Taints,
         NodePart::Unschedulable,
         NodePart::Conditions,
         NodePart::Capacity,
         NodePart::Allocatable,
+        NodePart::SystemInfo,
+        NodePart::Addresses,
+        NodePart::ProviderId,
     ];
 
     fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
@@ -136,6 +154,10 @@ mod tests {
             "[a-c]{0,2}",
             0..5,
         )
+    }
+
+    fn entries(entries: BTreeMap<String, String>) -> Option<MapValues> {
+        (!entries.is_empty()).then(|| MapValues { entries, ..MapValues::default() })
     }
 
     prop_compose! {
@@ -147,17 +169,29 @@ mod tests {
             unschedulable: bool,
             capacity in prop::option::of(0_i64..3),
             allocatable in prop::option::of(0_i64..3),
+            kernels in prop::collection::vec("[a-c]{0,2}", 0..2),
+            addresses in prop::collection::vec("[a-c]{0,2}", 0..3),
+            provider_id in "[a-c]{0,2}",
         ) -> NodeFacts {
             let resources = |milli_cpu| Resources { milli_cpu, ..Resources::default() };
             NodeFacts {
-                labels,
-                annotations,
+                labels: entries(labels),
+                annotations: entries(annotations),
                 conditions,
                 taints: taints.into_iter().map(|key| Taint { key, ..Taint::default() }).collect(),
-                unschedulable,
+                unschedulable: Some(unschedulable),
                 capacity: capacity.map(resources),
                 allocatable: allocatable.map(resources),
-                ..NodeFacts::default()
+                system_info: kernels.into_iter().next().map(|kernel_version| SystemInfo {
+                    kernel_version,
+                    ..SystemInfo::default()
+                }),
+                addresses: addresses
+                    .into_iter()
+                    .map(|address| NodeAddress { address, ..NodeAddress::default() })
+                    .collect(),
+                provider_id,
+                images: Vec::new(),
             }
         }
     }
@@ -174,41 +208,41 @@ mod tests {
         }
     }
 
-    /// The values of the keys, and the positions of those that are absent.
-    fn by_position(map: &BTreeMap<String, String>, reads: &MapReads) -> (Vec<String>, Vec<u32>) {
+    /// What a declaration selects of a map.
+    fn selected(map: Option<&MapValues>, reads: &MapReads) -> Option<MapValues> {
+        let map = map.map(|map| map.entries.clone()).unwrap_or_default();
         let values = reads.keys.iter().map(|key| map.get(key).cloned().unwrap_or_default()).collect();
         let absent = (0..).zip(&reads.keys).filter(|(_, key)| !map.contains_key(*key));
-        (values, absent.map(|(place, _)| place).collect())
-    }
-
-    fn by_prefix(map: &BTreeMap<String, String>, reads: &MapReads) -> BTreeMap<String, String> {
+        let absent = absent.map(|(place, _)| place).collect();
         let covered = |key: &String| reads.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
-        map.iter().filter(|(key, _)| covered(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+        let entries = map.into_iter().filter(|(key, _)| covered(key)).collect();
+        Some(MapValues { values, absent, entries }).filter(|selected| *selected != MapValues::default())
     }
 
     proptest! {
         #[test]
         fn a_declaration_selects_exactly_what_it_names(
             facts in complete(),
-            parts in subsequence(&PARTS[..], 0..=5),
+            parts in subsequence(&PARTS[..], 0..=8),
             labels in declared_map(),
             annotations in declared_map(),
+            images in prop::collection::vec("[a-c]{0,2}", 0..2),
         ) {
+            let image = |name: String| NodeImage { names: vec![name], bytes: 7 };
+            let images: Vec<_> = images.into_iter().map(image).collect();
             let has = |part| parts.contains(&part);
-            let (label_values, absent_labels) = by_position(&facts.labels, &labels);
-            let (annotation_values, absent_annotations) = by_position(&facts.annotations, &annotations);
             let expected = NodeFacts {
-                labels: by_prefix(&facts.labels, &labels),
-                annotations: by_prefix(&facts.annotations, &annotations),
+                labels: selected(facts.labels.as_ref(), &labels),
+                annotations: selected(facts.annotations.as_ref(), &annotations),
                 taints: if has(NodePart::Taints) { facts.taints.clone() } else { Vec::new() },
-                unschedulable: has(NodePart::Unschedulable) && facts.unschedulable,
+                unschedulable: facts.unschedulable.filter(|_| has(NodePart::Unschedulable)),
                 conditions: if has(NodePart::Conditions) { facts.conditions.clone() } else { BTreeMap::new() },
                 capacity: facts.capacity.clone().filter(|_| has(NodePart::Capacity)),
                 allocatable: facts.allocatable.clone().filter(|_| has(NodePart::Allocatable)),
-                label_values,
-                annotation_values,
-                absent_labels,
-                absent_annotations,
+                system_info: facts.system_info.clone().filter(|_| has(NodePart::SystemInfo)),
+                addresses: if has(NodePart::Addresses) { facts.addresses.clone() } else { Vec::new() },
+                provider_id: if has(NodePart::ProviderId) { facts.provider_id.clone() } else { String::new() },
+                images: images.clone(),
             };
             let reads = NodeReads {
                 parts: parts.iter().map(|part| (*part).into()).collect(),
@@ -216,7 +250,7 @@ mod tests {
                 annotations: Some(annotations),
                 ..NodeReads::default()
             };
-            let encoded = in_view(&facts.encode_to_vec(), &(&reads).into());
+            let encoded = in_view(&facts.encode_to_vec(), &(&reads).into(), &images);
             prop_assert_eq!(NodeFacts::decode(&*encoded).unwrap(), expected.clone());
             prop_assert_eq!(encoded, expected.encode_to_vec());
         }
@@ -227,8 +261,10 @@ mod tests {
             prefixes in subsequence(vec!["", "a", "a.io/", "q"], 0..3),
         ) {
             let mut expected = facts.clone();
-            expected.annotations.retain(|key, _| prefixes.iter().any(|prefix| key.starts_with(prefix)));
-            let encoded = in_view(&facts.encode_to_vec(), &KeyPrefixes::new(prefixes).into());
+            let keys = prefixes.iter().map(|prefix| (*prefix).to_owned()).collect();
+            let reads = MapReads { keys: Vec::new(), prefixes: keys };
+            expected.annotations = selected(facts.annotations.as_ref(), &reads);
+            let encoded = in_view(&facts.encode_to_vec(), &KeyPrefixes::new(prefixes).into(), &[]);
             prop_assert_eq!(encoded, expected.encode_to_vec());
         }
     }

@@ -14,4 +14,5 @@ pub mod preempt;
 pub mod protobuf;
 pub mod question;
 pub mod row;
-mod scores;
+pub mod scores;
+pub mod v1alpha1;

@@ -8,6 +8,7 @@ use super::{
     protobuf::{field_len, put_bytes, put_fixed, put_head, put_number},
     question::hexadecimal,
     row::put_row,
+    v1alpha1::{self, older},
 };
 
 /// The field of `Nodes` in requests.
@@ -86,8 +87,13 @@ impl Rows {
         self.count += 1;
     }
 
-    /// The finished field.
-    pub fn finish(mut self) -> NodesField {
+    /// The finished field, for backends that speak this package.
+    pub fn finish(mut self, api: ApiVersion) -> NodesField {
+        if api == ApiVersion::V1Alpha1 {
+            let rows = older(&self.bytes[HEADROOM..], v1alpha1::ROWS);
+            self.bytes.truncate(HEADROOM);
+            self.bytes.extend(rows);
+        }
         let rows = self.bytes.len() - HEADROOM;
         let mut head = Vec::with_capacity(HEADROOM);
         let count_len = 1 + encoded_len_varint(u64::from(self.count));
@@ -168,7 +174,10 @@ impl References {
 
     /// The finished field, for this table at this version or a later one.
     pub fn finish(self, table: TableName, at_least: u64) -> NodesField {
-        let Self { ids, rows, count } = self;
+        let Self { ids, mut rows, count } = self;
+        if table.api == ApiVersion::V1Alpha1 {
+            rows = older(&rows, v1alpha1::REFERENCE);
+        }
         let version = 1 + encoded_len_varint(at_least);
         let reference = table.len() + version + field_len(ids.len()) + rows.len();
         let count_len = 1 + encoded_len_varint(u64::from(count));

@@ -7,7 +7,12 @@ use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod, view::
 use extender_policy_api::v1beta1::{Pod, PodChange, TopologyCounts};
 use prost::Message;
 
-use super::{change::change_pod, protobuf::field_len};
+use super::{
+    api::ApiVersion,
+    change::change_pod,
+    protobuf::field_len,
+    v1alpha1::{self, older},
+};
 
 /// The field of `Pod` in requests.
 const POD: u32 = 2;
@@ -21,6 +26,8 @@ pub struct PodView {
     pub identity: bool,
     /// Whether it contains the object's JSON.
     pub raw: bool,
+    /// The package in which it is sent.
+    pub api: ApiVersion,
     /// How the pods that are like it are counted. Only for the pod to be placed.
     pub topology: Arc<[TopologyCountView]>,
 }
@@ -28,8 +35,9 @@ pub struct PodView {
 impl PodView {
     /// What the view contains in words.
     pub fn words(&self) -> String {
-        let json = if self.raw { ", JSON" } else { "" };
-        format!("{}{json}", self.facts.words(self.topology.iter().map(TopologyCountView::words)))
+        let apart = [(self.identity, "identity"), (self.raw, "JSON")];
+        let apart = apart.into_iter().filter(|(is_read, _)| *is_read).map(|(_, part)| part.to_owned());
+        self.facts.words(self.topology.iter().map(TopologyCountView::words).chain(apart))
     }
 }
 
@@ -48,7 +56,10 @@ pub fn pod_field(
     }
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
     prost::encoding::message::encode(POD, &pod, &mut field);
-    field.into()
+    match view.api {
+        ApiVersion::V1Beta1 => field.into(),
+        ApiVersion::V1Alpha1 => older(&field, v1alpha1::POD_FIELD).into(),
+    }
 }
 
 /// A pod as a message, without topology counts. `json` is what `pod` was parsed from.
@@ -64,6 +75,12 @@ pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
 #[cfg(test)]
 impl Default for PodView {
     fn default() -> Self {
-        Self { facts: Arc::default(), identity: true, raw: false, topology: Arc::default() }
+        Self {
+            facts: Arc::default(),
+            identity: true,
+            raw: false,
+            api: ApiVersion::NEWEST,
+            topology: Arc::default(),
+        }
     }
 }

@@ -7,9 +7,11 @@ use extender_policy_api::v1beta1::{Candidate, KeptCandidate};
 
 use crate::{
     answer::{Answered, Outcome, evaluated},
+    api::ApiVersion,
     nodes::NodesField,
     protobuf::{count_numbers, decoded, fields, malformed},
     question::{Args, CallFields, RequestHead},
+    v1alpha1::{self, older},
 };
 
 /// The field that only `PreemptRequest` has.
@@ -36,6 +38,9 @@ impl PreemptQuestion<'_> {
     pub fn pieces(self, head: &RequestHead, args: Args, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
+        if head.api == ApiVersion::V1Alpha1 {
+            candidates = older(&candidates, v1alpha1::CANDIDATES);
+        }
         let nodes = self.nodes.bytes.clone();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
         let mut first = head.begin(self.call, args, rest, most)?;
@@ -115,7 +120,7 @@ mod tests {
         pod::{PodView, pod_field},
         preempt::*,
         question::Parties,
-        row,
+        row::RowView,
     };
 
     #[test]
@@ -130,9 +135,9 @@ mod tests {
         );
         let mut rows = Rows::with_capacity(16);
         for name in ["a", "b"] {
-            rows.push(&row::name_alone(name));
+            rows.push(&RowView::Name.bare_row(name));
         }
-        let nodes = rows.finish();
+        let nodes = rows.finish(ApiVersion::NEWEST);
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [
             Candidate { victims, pdb_violations: 3, placeholder: false },

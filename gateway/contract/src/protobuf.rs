@@ -91,7 +91,8 @@ pub fn fields(mut message: &[u8]) -> impl Iterator<Item = Result<Field<'_>, Back
     })
 }
 
-fn next_field<'m>(rest: &mut &'m [u8]) -> Result<Field<'m>, BackendFailure> {
+/// The next field, which is taken off `rest`.
+pub(super) fn next_field<'m>(rest: &mut &'m [u8]) -> Result<Field<'m>, BackendFailure> {
     let (number, kind) = decode_key(rest).map_err(undecodable)?;
     let len = match kind {
         WireType::Varint => {
@@ -142,14 +143,20 @@ mod tests {
 
     #[test]
     fn packed_and_single_numbers_are_counted() {
-        let packed = Scores { values: vec![0, -1, i32::MAX, 300] }.encode_to_vec();
+        let packed = Scores { values: vec![0, -1, i32::MAX, 300], absent: Vec::new() }.encode_to_vec();
         assert_eq!(count_numbers(&packed, 1, 4), Ok(4));
         assert_eq!(
             count_numbers(&[8, 1, 8, 0xff, 1, 10, 2, 0, 0], 1, 4),
             Ok(4),
             "1 and 255 alone, two packed"
         );
-        let rejection = Rejection { reason: "no".into(), kind: 1, positions: vec![7], rule: "r".into() };
+        let rejection = Rejection {
+            reason: "no".into(),
+            kind: 1,
+            positions: vec![7],
+            rule: "r".into(),
+            retry_after_seconds: None,
+        };
         assert_eq!(count_numbers(&rejection.encode_to_vec(), 3, 1), Ok(1));
         assert_eq!(count_numbers(&Rejection::default().encode_to_vec(), 3, 1), Ok(0));
     }

@@ -119,7 +119,7 @@ const SNAPSHOT_BYTES: usize = 16;
 /// The fields of `Call` that are the same in every request to a backend.
 #[derive(Debug)]
 pub struct RequestHead {
-    api: ApiVersion,
+    pub(super) api: ApiVersion,
     named: Vec<u8>,
     /// With the args in full; empty if there are none.
     sent: Vec<u8>,
@@ -288,15 +288,15 @@ mod tests {
     use crate::{
         nodes::{References, Rows, TableName},
         pod::{PodView, pod_field},
-        row,
+        row::RowView,
     };
 
     fn rows(names: &[String]) -> NodesField {
         let mut rows = Rows::with_capacity(names.len() * 8);
         for name in names {
-            rows.push(&row::name_alone(name));
+            rows.push(&RowView::Name.bare_row(name));
         }
-        rows.finish()
+        rows.finish(ApiVersion::NEWEST)
     }
 
     fn names(nodes: Option<extender_policy_api::v1beta1::Nodes>) -> (u32, Vec<String>) {
@@ -401,7 +401,7 @@ mod tests {
         for (table, at_least) in [(u64::MAX, 1), (0, 300), (7, 0)] {
             let mut references = References::with_capacity(3);
             references.id(300);
-            references.row(&row::name_alone("new"));
+            references.row(&RowView::Name.bare_row("new"));
             let numbers = [1, 0x7f, 0x80, 0x3fff, 0x4000, 0x1f_ffff, 0x20_0000, u32::MAX];
             for number in numbers {
                 references.id(number);

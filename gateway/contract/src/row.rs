@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_object::{counted::PodCountView, view::NodeFactsView};
-use extender_policy_api::v1beta1::{NodePart, NodeReads, NodeRow, NodeUsage, NodeView, PodCounts, TableView};
+use extender_policy_api::v1beta1::{NodePart, NodeReads, NodeRow, NodeUsage, PodCounts};
 use prost::{
     Message,
     encoding::{decode_key, decode_varint, message},
 };
 
-use super::protobuf::{field_len, put_bytes, put_head};
+use super::{
+    api::ApiVersion,
+    protobuf::{field_len, put_bytes, put_head},
+};
 
 /// `NodeRows.rows`, and the fields of `NodeRow`.
 const ROWS: u32 = 1;
@@ -27,6 +30,8 @@ const POD_COUNTS: u32 = 5;
 /// A backend's view of nodes. Equal views share their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RowView {
+    /// Nothing: nodes are counted.
+    Nothing,
     /// Only the name.
     Name,
     /// Facts, and the name unless a declaration leaves it out.
@@ -40,10 +45,14 @@ pub enum RowView {
 pub struct RowFields {
     /// The facts.
     pub facts: Arc<NodeFactsView>,
+    /// Whether images are included.
+    pub images: bool,
     /// Whether usage is included, the requests of the pods on the node.
     pub usage: bool,
     /// How the pods on the node are counted, in ascending order.
     pub pod_counts: Arc<[PodCountView]>,
+    /// The package in which rows are sent.
+    pub api: ApiVersion,
 }
 
 impl<F: Into<NodeFactsView>> From<F> for RowFields {
@@ -53,44 +62,82 @@ impl<F: Into<NodeFactsView>> From<F> for RowFields {
 }
 
 impl RowView {
-    /// The view in a handshake; `None` if it asks for nothing.
-    pub fn new(view: NodeView, fields: RowFields) -> Option<Self> {
-        match view {
-            NodeView::Unspecified => None,
-            NodeView::Name => Some(Self::Name),
-            NodeView::Facts => Some(Self::Facts(fields)),
-            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(fields)),
+    /// The view in a handshake of this package, which its reader has checked.
+    pub fn new(node: &NodeReads, api: ApiVersion) -> Self {
+        let reads = |part: NodePart| node.parts.contains(&part.into());
+        let facts = NodeFactsView::from(node);
+        let (images, usage, raw) =
+            (reads(NodePart::Images), reads(NodePart::Usage), reads(NodePart::RawJson));
+        let is_bare = facts.is_bare() && !images && !usage && !raw && node.pod_counts.is_empty();
+        let pod_counts = PodCountView::declared(&node.pod_counts).into();
+        let fields = RowFields { facts: Arc::new(facts), images, usage, pod_counts, api };
+        match (is_bare, raw) {
+            (true, _) if reads(NodePart::Name) => Self::Name,
+            (true, _) => Self::Nothing,
+            (false, false) => Self::Facts(fields),
+            (false, true) => Self::FactsAndRaw(fields),
         }
     }
 
-    /// The content of the rows in a backend's table.
-    pub fn described(&self) -> TableView {
-        let view = match self {
-            Self::Name => NodeView::Name,
-            Self::Facts(_) => NodeView::Facts,
-            Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
-        };
-        let pod_counts = self.pod_counts().iter().map(PodCountView::reads).collect();
-        let reads =
-            self.facts().and_then(NodeFactsView::reads).map(|reads| NodeReads { pod_counts, ..reads });
-        // With a declaration, it has the annotations, too.
-        let annotations = self.facts().filter(|_| reads.is_none()).map(|facts| &facts.annotations.prefixes);
-        let annotation_prefixes =
-            annotations.map_or_else(Vec::new, |wanted| wanted.iter().map(str::to_owned).collect());
-        TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage(), reads }
+    /// The declaration of this view in its canonical form.
+    pub fn reads(&self) -> NodeReads {
+        let apart = [
+            (self.wants_usage(), NodePart::Usage),
+            (self.wants_raw(), NodePart::RawJson),
+            (self.wants_images(), NodePart::Images),
+        ];
+        let apart = apart.into_iter().filter(|(is_read, _)| *is_read).map(|(_, part)| i32::from(part));
+        let mut reads = self.facts().map_or_else(NodeReads::default, NodeFactsView::reads);
+        reads.parts.extend(apart);
+        reads.parts.sort_unstable();
+        reads.pod_counts = self.pod_counts().iter().map(PodCountView::reads).collect();
+        reads
     }
 
     /// What the rows contain in words.
     pub fn words(&self) -> String {
-        let Some(facts) = self.facts() else { return "name".to_owned() };
-        let usage = if self.wants_usage() { ", usage" } else { "" };
-        let json = if self.wants_raw() { ", JSON" } else { "" };
-        format!("{}{usage}{json}", facts.words(self.pod_counts().iter().map(PodCountView::words)))
+        let facts = match self {
+            Self::Nothing => return "nothing".to_owned(),
+            Self::Name => return "name".to_owned(),
+            Self::Facts(fields) | Self::FactsAndRaw(fields) => &fields.facts,
+        };
+        let apart =
+            [(self.wants_images(), "images"), (self.wants_usage(), "usage"), (self.wants_raw(), "JSON")];
+        let apart = apart.into_iter().filter(|(is_read, _)| *is_read).map(|(_, part)| part.to_owned());
+        facts.words(self.pod_counts().iter().map(PodCountView::words).chain(apart))
+    }
+
+    /// Whether rows have at most the name, so that there is one for nodes that the gateway does not know.
+    pub fn is_bare(&self) -> bool {
+        self.fields().is_none()
+    }
+
+    /// The package in which rows are sent.
+    pub fn api(&self) -> ApiVersion {
+        self.fields().map_or(ApiVersion::NEWEST, |fields| fields.api)
+    }
+
+    /// The row of a bare view for a node of this name.
+    pub fn bare_row(&self, name: &str) -> Bytes {
+        let row = RowMessage { name: if self.has_name() { name } else { "" }, ..RowMessage::default() };
+        let mut entry = Vec::with_capacity(row.encoded_len());
+        row.encode(&mut entry);
+        entry.into()
     }
 
     /// Whether rows contain the object's JSON.
     pub fn wants_raw(&self) -> bool {
         matches!(self, Self::FactsAndRaw(_))
+    }
+
+    /// Whether rows contain the node's images.
+    pub fn wants_images(&self) -> bool {
+        self.fields().is_some_and(|fields| fields.images)
+    }
+
+    /// Whether the object's JSON is needed for them.
+    pub fn needs_json(&self) -> bool {
+        self.wants_raw() || self.wants_images()
     }
 
     /// The facts in the rows; `None` if there are only names.
@@ -115,23 +162,19 @@ impl RowView {
 
     /// Whether rows contain the node's name.
     pub fn has_name(&self) -> bool {
-        self.facts().is_none_or(|facts| facts.has(NodePart::Name))
+        match self {
+            Self::Nothing => false,
+            Self::Name => true,
+            Self::Facts(fields) | Self::FactsAndRaw(fields) => fields.facts.has(NodePart::Name),
+        }
     }
 
     fn fields(&self) -> Option<&RowFields> {
         match self {
-            Self::Name => None,
+            Self::Nothing | Self::Name => None,
             Self::Facts(fields) | Self::FactsAndRaw(fields) => Some(fields),
         }
     }
-}
-
-/// The entry of a node with only a name.
-pub fn name_alone(name: &str) -> Bytes {
-    let row = RowMessage { name, ..RowMessage::default() };
-    let mut entry = Vec::with_capacity(row.encoded_len());
-    row.encode(&mut entry);
-    entry.into()
 }
 
 /// The row of an entry.

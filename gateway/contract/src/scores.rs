@@ -7,14 +7,18 @@ use prost::{Message as _, encoding::decode_varint};
 
 use crate::protobuf::{count_numbers, fields, malformed, undecodable};
 
-/// The field of `Scores` with the scores.
+/// The fields of `Scores`.
 const VALUES: u32 = 1;
+const ABSENT: u32 = 2;
+
+/// In place of a score that the backend does not give: it has no opinion. No score is as small.
+pub const NO_OPINION: i32 = i32::MIN;
 
 /// Reads the `Scores` at this field of an answer about `count` nodes; `None` if it has none. Those of several such fields
-/// belong together.
+/// belong together. A node about which the backend has no opinion has [`NO_OPINION`].
 ///
 /// # Errors
-/// It has more scores than nodes, or is not protobuf.
+/// It has more scores than nodes, a position without a node, or is not protobuf.
 pub(super) fn read(message: &[u8], at: u32, count: u32) -> Result<Option<Vec<i32>>, BackendFailure> {
     let Some(most) = counted(message, at, count)? else { return Ok(None) };
     let mut scores = Vec::with_capacity(most);
@@ -25,7 +29,36 @@ pub(super) fn read(message: &[u8], at: u32, count: u32) -> Result<Option<Vec<i32
             decode(content, &mut scores)?;
         }
     }
+    leave_out(message, at, &mut scores)?;
     Ok(Some(scores))
+}
+
+/// Marks the nodes without an opinion.
+fn leave_out(message: &[u8], at: u32, scores: &mut [i32]) -> Result<(), BackendFailure> {
+    let mut last = None;
+    for field in fields(message) {
+        let (number, Some(content)) = field? else { continue };
+        // Nearly always there are none: nothing is decoded then.
+        let has_absent = || fields(content).any(|field| matches!(field, Ok((ABSENT, _))));
+        if number != at || !has_absent() {
+            continue;
+        }
+        for position in api::Scores::decode(content).map_err(undecodable)?.absent {
+            if last.replace(position).is_some_and(|last| last >= position) {
+                return Err(malformed(format!(
+                    "position {position} in scores.absent is not in ascending order"
+                )));
+            }
+            let count = scores.len();
+            let score = scores.get_mut(position as usize).ok_or_else(|| {
+                malformed(format!(
+                    "position {position} in scores.absent is out of range: there are {count} scores"
+                ))
+            })?;
+            *score = NO_OPINION;
+        }
+    }
+    Ok(())
 }
 
 /// How many there are.
@@ -61,7 +94,8 @@ fn miscounted(scores: usize, count: u32) -> BackendFailure {
 fn decode(content: &[u8], scores: &mut Vec<i32>) -> Result<(), BackendFailure> {
     // Encoders pack them.
     if fields(content).any(|field| matches!(field, Ok((VALUES, None)))) {
-        scores.extend(api::Scores::decode(content).map_err(undecodable)?.values);
+        let values = api::Scores::decode(content).map_err(undecodable)?.values;
+        scores.extend(values.into_iter().map(given));
         return Ok(());
     }
     for field in fields(content) {
@@ -80,9 +114,14 @@ fn decode_packed(mut packed: &[u8], scores: &mut Vec<i32>) -> Result<(), Backend
         } else {
             decode_varint(&mut packed).map_err(undecodable)?
         };
-        scores.push(zigzag(number));
+        scores.push(given(zigzag(number)));
     }
     Ok(())
+}
+
+/// A score that was given. The least number of all counts as the next one, because it means something else here.
+fn given(score: i32) -> i32 {
+    score.max(NO_OPINION + 1)
 }
 
 /// The number that protobuf's `sint32` means.
@@ -100,16 +139,43 @@ mod tests {
     use super::*;
     use crate::protobuf::put_bytes;
 
+    fn message(values: &[i32], absent: &[u32]) -> Vec<u8> {
+        let mut message = Vec::new();
+        put_bytes(
+            2,
+            &api::Scores { values: values.into(), absent: absent.into() }.encode_to_vec(),
+            &mut message,
+        );
+        message
+    }
+
+    #[test]
+    fn a_node_without_an_opinion_is_no_least_score() {
+        let scores = |values: &[i32], absent: &[u32]| {
+            read(&message(values, absent), 2, 3).map_err(|failure| failure.detail)
+        };
+        assert_eq!(scores(&[5, i32::MIN, 7], &[2]), Ok(Some(vec![5, NO_OPINION + 1, NO_OPINION])));
+        assert_eq!(scores(&[0, 0, 0], &[0, 1, 2]), Ok(Some(vec![NO_OPINION; 3])));
+        assert_eq!(
+            scores(&[1, 2, 3], &[3]).unwrap_err(),
+            "position 3 in scores.absent is out of range: there are 3 scores"
+        );
+        for absent in [[1, 1], [1, 0]] {
+            let failure = scores(&[1, 2, 3], &absent).unwrap_err();
+            assert!(failure.contains("is not in ascending order"), "{failure}");
+        }
+    }
+
     proptest! {
         /// The reference is prost.
         #[test]
         fn scores_are_those_of_a_decoder_of_any_message(
-            fields in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<i32>(), 0..9)), 0..4),
+            fields in prop::collection::vec((any::<bool>(), prop::collection::vec(NO_OPINION + 1.., 0..9)), 0..4),
             broken in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
         ) {
             let mut message = Vec::new();
             for (packs, values) in &fields {
-                let mut content = api::Scores { values: values.clone() }.encode_to_vec();
+                let mut content = api::Scores { values: values.clone(), absent: Vec::new() }.encode_to_vec();
                 if !packs {
                     content.clear();
                     for value in values {
@@ -123,7 +189,7 @@ mod tests {
                 let at = at.index(message.len());
                 message[at] = byte;
             }
-            let expected = api::FilterResponse::decode(&*message).map(|answer| answer.scores.map(|it| it.values));
+            let expected = api::FilterResponse::decode(&*message).map(|answer| answer.scores.map(|it| it.values.into_iter().map(given).collect::<Vec<_>>()));
             match (read(&message, 3, 40), expected) {
                 (Ok(scores), Ok(expected)) => prop_assert_eq!(scores, expected),
                 (Err(_), Err(_)) => {}

@@ -9,6 +9,7 @@ use extender_gateway_backend::{
     Attempt, Backend,
     answer_cache::{AnswerCache, Answers, VerbCache},
     info::{Info, VerbPlan},
+    outcomes::AskedPod,
     remote_table::{TableReference, TableSource},
     session::Session,
 };
@@ -20,6 +21,7 @@ use extender_gateway_contract::{
 };
 use extender_gateway_core::{BackendFailure, PolicyVerb, filter::Asked};
 use extender_gateway_record::{CacheSource, OpenAttempt};
+use extender_policy_api::v1beta1::Purpose;
 
 use super::{
     asker::Tries,
@@ -218,7 +220,7 @@ impl<'a> Ask<'a> {
         tries.attempt.source = recalled.source;
         tries.attempt.set_cached(known);
         if known > 0 && recalled.source == CacheSource::AnswerCache {
-            tries.attempt.reads_of_pods.clone_from(&self.plan.reads_of_pods);
+            tries.attempt.reads_of_pods = Some(Arc::clone(&self.plan.reads_of_pods));
         }
         if missing.is_empty() {
             return Ok(question.splice(self, recalled.answers.all, None));
@@ -292,7 +294,20 @@ impl<'a> Ask<'a> {
         let (reads_id, snapshot) = (self.plan.reads_id, self.nodes().snapshot);
         let call = CallFields { id, purpose: *purpose, reads: reads_id, snapshot };
         let request = Question { call, pod: self.pod(), nodes, wants: self.wants };
-        question.send(self.backend, self.session, request, tries.request()).await
+        let attempt = Attempt { asked: self.asked_pod(question.verb()), ..tries.request() };
+        question.send(self.backend, self.session, request, attempt).await
+    }
+
+    /// The pod of a filter that decides: the backend is told how the attempt to place it ends.
+    fn asked_pod(&self, verb: PolicyVerb) -> Option<AskedPod<'_>> {
+        let CallContext { id, purpose, call, .. } = self.context;
+        let pod = call.pod;
+        (verb == PolicyVerb::Filter && *purpose == Purpose::Decide).then(|| AskedPod {
+            call: id,
+            namespace: pod.namespace(),
+            name: pod.name(),
+            uid: pod.uid(),
+        })
     }
 
     /// Caches answers, if allowed. If they contradict cached ones, nothing is cached until the backend's next

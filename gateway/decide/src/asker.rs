@@ -67,7 +67,7 @@ impl Tries<'_> {
     pub(super) fn request(&mut self) -> Attempt<'_> {
         let remaining = || self.until.duration_since(Instant::now());
         let timeout = self.first.take().unwrap_or_else(remaining);
-        Attempt { timeout, flow: self.asker.flow, rpcs: &mut self.attempt.rpcs }
+        Attempt { timeout, flow: self.asker.flow, rpcs: &mut self.attempt.rpcs, asked: None }
     }
 
     /// Another connection, which `fits`, for a call that failed at this one: if it was not processed, has no side effects and

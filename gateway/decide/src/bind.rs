@@ -15,8 +15,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_backend::{Backend, endpoints::Caller};
-use extender_gateway_cluster::binder::{Apiserver, BindingState};
+use extender_gateway_backend::{Attempt, Backend, endpoints::Caller, outcomes::AskedPod};
+use extender_gateway_cluster::{
+    binder::{Apiserver, BindingState},
+    pods::PodFollower,
+};
 use extender_gateway_contract::bind::{BindQuestion, Bound};
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use extender_gateway_object::{self as object, pod::ObjectPod};
@@ -80,6 +83,14 @@ impl Decider {
         let ask_until = began + self.settings.timeouts.asking_to_bind();
         let may_yet_bind = AtomicBool::new(false);
         let call = BindCall { decider: self, binders, assignment, flow, deadline, ask_until, may_yet_bind };
+        let result = self.place(&call, record).await;
+        self.report_end(&call, &result);
+        result
+    }
+
+    /// Binds the pod once it counts on the node, if pods are counted.
+    async fn place(&self, call: &BindCall<'_>, record: &mut CallRecord) -> Result<(), CallError> {
+        let BindCall { assignment, ask_until, flow, .. } = *call;
         let Some(pods) = self.counted_pods() else { return call.bind(record).await };
         let json = match call.pod().await {
             Ok(json) => json,
@@ -111,6 +122,23 @@ impl Decider {
             assumed.end(end);
         }
         result
+    }
+
+    /// Reports how an attempt to place a pod has ended to the backends that were asked about the pod.
+    fn report_end(&self, call: &BindCall<'_>, result: &Result<(), CallError>) {
+        let Assignment { uid, node, .. } = call.assignment;
+        let end = call.end(result);
+        for outcomes in self.backends.iter().map(|backend| &backend.outcomes) {
+            match (result, end) {
+                (Err(CallError::Bind(BindingState::Elsewhere(other))), _) => outcomes.on_node(uid, other),
+                (Err(CallError::Bind(BindingState::Gone | BindingState::OtherUid(_))), _) => {
+                    outcomes.gone(uid);
+                }
+                (_, BindEnd::Bound) => outcomes.on_node(uid, node),
+                (_, BindEnd::NotBound) => outcomes.not_bound(uid, None),
+                (_, BindEnd::Uncertain) => {}
+            }
+        }
     }
 }
 
@@ -257,7 +285,9 @@ impl<'c> BindCall<'c> {
         attempt.set_requested(1);
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let mut tries = asker.begin(&session, attempt)?;
-        backend.bind(&session, question, tries.request()).await
+        let Assignment { namespace, name, uid, .. } = self.assignment;
+        let about = Some(AskedPod { call: id, namespace, name, uid });
+        backend.bind(&session, question, Attempt { asked: about, ..tries.request() }).await
     }
 
     /// Waits for the Binding that a backend reports.

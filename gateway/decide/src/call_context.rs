@@ -19,10 +19,11 @@ use extender_gateway_cluster::{
     table::{Column, Found, NodeRow, NodeRows, NodeSlots, ViewId},
 };
 use extender_gateway_contract::{
+    api::ApiVersion,
     hook::Changes,
     nodes::{NodesField, Rows},
     pod::{PodView, pod_field},
-    row::{self, RowView},
+    row::RowView,
 };
 use extender_gateway_core::{
     BackendFailure, FailureKind, PolicyVerb,
@@ -186,9 +187,9 @@ impl EncodedNodes {
     /// The field with the rows in these slots. That with all rows is encoded once for all backends.
     pub(super) fn field(&self, slots: &[u32]) -> NodesField {
         if slots.len() == self.rows.len() {
-            return self.all.get_or_init(|| encoded(self.rows.iter())).clone();
+            return self.all.get_or_init(|| encoded(self.rows.iter(), self.view.rows.api())).clone();
         }
-        encoded(self.rows.rows(slots))
+        encoded(self.rows.rows(slots), self.view.rows.api())
     }
 }
 
@@ -200,12 +201,12 @@ fn total<'r>(rows: impl Iterator<Item = NodeRow<'r>>) -> usize {
     rows.map(|row| row.bytes.len()).sum()
 }
 
-fn encoded<'r>(rows: impl Iterator<Item = NodeRow<'r>> + Clone) -> NodesField {
+fn encoded<'r>(rows: impl Iterator<Item = NodeRow<'r>> + Clone, api: ApiVersion) -> NodesField {
     let mut field = Rows::with_capacity(total(rows.clone()));
     for row in rows {
         field.push(row.bytes);
     }
-    field.finish()
+    field.finish(api)
 }
 
 /// How to call a backend in a call.
@@ -352,7 +353,7 @@ impl<'c> CallContext<'c> {
         let plan = info.about_nodes(verb)?;
         let from_table = self.tables.table.is_some() && plan.nodes.column.is_some();
         let names_alone = matches!(self.call.request.offer, Offer::Names);
-        if plan.nodes.rows != RowView::Name && names_alone && !from_table {
+        if !plan.nodes.rows.is_bare() && names_alone && !from_table {
             return Err(BackendFailure::new(
                 FailureKind::Unsuitable,
                 "needs facts about nodes, but the request contains only names: set nodes.source: Watch, or nodeCacheCapable: false in \
@@ -386,7 +387,7 @@ impl<'c> CallContext<'c> {
     fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
         let Found { rows, unknown, unreadable, deleted, version, pods_number } = found;
         let table = self.tables.table.as_ref().filter(|_| source == TableSource::Cluster);
-        let snapshot = match table.filter(|_| view.rows != RowView::Name) {
+        let snapshot = match table.filter(|_| !view.rows.is_bare()) {
             Some(table) => table.snapshot_number(version),
             None => 0,
         };
@@ -438,9 +439,9 @@ impl<'c> CallContext<'c> {
         let request = self.call.request;
         if let (Offer::Names, Some(table), Some(column)) = (&request.offer, &self.tables.table, &view.column)
         {
-            let found = if view.rows == RowView::Name {
+            let found = if view.rows.is_bare() {
                 let found = table.look_up(names(request), column.id(), &mut self.encodings.slots);
-                with_unknown_names(found, names(request))
+                with_bare_rows(found, &view.rows, names(request))
             } else {
                 table.rows(names(request), column.id(), &mut self.encodings.slots, self.wait_until).await
             };
@@ -542,21 +543,21 @@ fn different_views<'b>(verb: PolicyVerb, backends: impl Iterator<Item = &'b Back
 /// The view of nodes, if it has rows in the table of a source.
 fn view_with_rows(verb: PolicyVerb, session: &Session) -> Option<&NodesView> {
     let (_, view) = views(verb, session)?;
-    (view.rows != RowView::Name && view.column.is_some()).then_some(view)
+    (!view.rows.is_bare() && view.column.is_some()).then_some(view)
 }
 
 fn names(request: &Request) -> impl ExactSizeIterator<Item = &str> + Clone {
     (0..request.names.count()).map(|node| request.names.name(node))
 }
 
-/// Adds rows for the unknown nodes: the view contains only names.
-fn with_unknown_names<'n>(mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
+/// Adds rows for the unknown nodes: the view has at most their names.
+fn with_bare_rows<'n>(mut found: Found, view: &RowView, names: impl Iterator<Item = &'n str>) -> Found {
     if found.unknown.is_empty() {
         return found;
     }
     let unknown = std::mem::take(&mut found.unknown);
     let names: Vec<&str> = names.collect();
-    let alone = unknown.iter().map(|position| row::name_alone(names[*position as usize])).collect();
+    let alone = unknown.iter().map(|position| view.bare_row(names[*position as usize])).collect();
     found.rows = found.rows.with_rows(&unknown, alone);
     found
 }

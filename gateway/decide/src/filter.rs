@@ -76,6 +76,16 @@ impl Decider {
     /// # Errors
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
+        let (uid, outcomes) = (call.pod.uid(), self.backends.iter().map(|backend| &backend.outcomes));
+        outcomes.clone().for_each(|outcomes| outcomes.superseded(uid));
+        let filtered = self.decide_filter(call, record).await;
+        if filtered.is_err() || record.left == Some(0) {
+            outcomes.for_each(|outcomes| outcomes.not_bound(uid, Some(&record.id)));
+        }
+        filtered
+    }
+
+    async fn decide_filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
         let mut context = CallContext::new(&self.settings, call, record);
         if count > 0 {

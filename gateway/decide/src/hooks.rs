@@ -168,7 +168,7 @@ async fn ask_about_pod(
     let known = cache.and_then(|cache| cache.recall_pod(&pod));
     let is_check = known.is_some() && cache.is_some_and(|cache| cache.nodes.answers.take_check());
     if let Some(known) = known.as_ref().filter(|_| !is_check) {
-        tries.attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
+        tries.attempt.reads_of_pods = Some(plan.reads_of_pods.clone());
         return Ok(known.clone());
     }
     let CallContext { id, purpose, .. } = &*context;

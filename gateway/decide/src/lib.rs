@@ -37,6 +37,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb};
 use extender_otlp::TraceContext;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use self::prioritize::PrefetchedScores;
@@ -278,6 +279,11 @@ impl Decider {
     /// The backends that are called, in effective order.
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
         self.backends.iter().map(|backend| &**backend)
+    }
+
+    /// Waits, for a limited time, until the backends have acknowledged what they are told about attempts to place pods.
+    pub async fn outcomes_acknowledged(&self, longest: Duration) {
+        join_all(self.backends.iter().map(|backend| backend.outcomes.acknowledged(longest))).await;
     }
 
     /// Waits until the first attempt to connect to every backend has succeeded or failed.

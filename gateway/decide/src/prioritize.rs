@@ -2,6 +2,7 @@
 //! that are not pure, so they are valid for one prioritize call, soon, for the same pod and for unchanged rows.
 
 use std::{
+    mem,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -14,7 +15,7 @@ use extender_gateway_backend::{
     session::Session,
 };
 use extender_gateway_cluster::table::NodeRows;
-use extender_gateway_contract::{answer::Reply, question::Question};
+use extender_gateway_contract::{answer::Reply, question::Question, scores::NO_OPINION};
 use extender_gateway_core::{
     BackendFailure, PolicyVerb,
     filter::Asked,
@@ -77,12 +78,15 @@ impl Decider {
         let answers = join_all(calls).await;
         let ballots: Vec<&Ballot> = answers.iter().flatten().flatten().map(|scored| &scored.ballot).collect();
         let mut totals = score::totals(count as usize, &ballots);
+        // kube-scheduler lets a node that is not listed lose every tie.
+        let without_opinion = answers.iter().flatten().flatten().flat_map(|scored| &scored.without_opinion);
+        without_opinion.for_each(|node| _ = totals[*node as usize].get_or_insert(0));
         if lists_all {
             score::list_all(&mut totals);
         }
         for (participant, answer) in participants.iter().zip(answers) {
             match answer {
-                Ok(Some(Scored { ballot, outside })) => {
+                Ok(Some(Scored { ballot, outside, .. })) => {
                     record.backends[participant.place].outcome = Outcome::Scored(ballot, outside);
                 }
                 // No node has a row for it.
@@ -119,6 +123,8 @@ pub(super) struct Scored {
     pub(super) ballot: Ballot,
     /// How many scores were outside the declared range.
     pub(super) outside: usize,
+    /// The positions of the nodes about which it has no opinion. The ballot is without them.
+    pub(super) without_opinion: Vec<u32>,
 }
 
 /// A backend's scores of the nodes at these positions; `None` for all nodes.
@@ -131,8 +137,23 @@ pub(super) fn scored(
     let ScorePlan { range, normalization, .. } = session.info.score()?;
     let weight = backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
     let mut ballot = Ballot { weight, normalization: *normalization, range: *range, nodes, scores };
+    let without_opinion = leave_out(&mut ballot);
     let outside = range.clamp(&mut ballot.scores);
-    Ok(Scored { ballot, outside })
+    Ok(Scored { ballot, outside, without_opinion })
+}
+
+/// Takes the nodes without an opinion out of a ballot. Returns their positions.
+fn leave_out(ballot: &mut Ballot) -> Vec<u32> {
+    if !ballot.scores.contains(&NO_OPINION) {
+        return Vec::new();
+    }
+    let scores = mem::take(&mut ballot.scores);
+    let nodes = ballot.nodes.take().unwrap_or_else(|| (0..).take(scores.len()).collect());
+    let (absent, given): (Vec<_>, Vec<_>) =
+        nodes.into_iter().zip(scores).partition(|(_, score)| *score == NO_OPINION);
+    let (nodes, scores) = given.into_iter().unzip();
+    (ballot.nodes, ballot.scores) = (Some(nodes), scores);
+    absent.into_iter().map(|(node, _)| node).collect()
 }
 
 /// How good are these nodes for the pod?

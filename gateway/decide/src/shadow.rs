@@ -251,7 +251,8 @@ impl ShadowCall {
             }
             ShadowQuestion::Score { nodes, best } => {
                 let scores = backend.score(&session, request, tries.request()).await?.inline()?;
-                let Scored { ballot, outside } = prioritize::scored(backend, &session, Some(nodes), scores)?;
+                let Scored { ballot, outside, .. } =
+                    prioritize::scored(backend, &session, Some(nodes), scores)?;
                 Ok((agreement_on_scores(&ballot, &best), Outcome::Scored(ballot, outside)))
             }
             ShadowQuestion::Preempt { candidates, messages, settings } => {

@@ -18,6 +18,7 @@ use extender_gateway_contract::{
     protobuf::put_prefix,
     question::ScoresWanted,
     row::{RowFields, RowMessage, RowView},
+    scores::NO_OPINION,
 };
 use extender_gateway_core::{
     BackendFailure, FailureKind, FailurePolicy,
@@ -29,7 +30,7 @@ use extender_gateway_object::view::{KeyPrefixes, PodFactsView};
 use extender_policy_api::limits::REASON_BYTES;
 use extender_policy_api::v1beta1::{
     ChangedPart, FilterResponse, MapReads, NodeFacts, NodeReads, NodeUsage, PodFacts, PreemptResponse,
-    Resources, ScoreResponse,
+    Resources, ScoreResponse, Scores,
 };
 use prost::Message;
 
@@ -120,7 +121,7 @@ fn row_views() -> [RowView; 3] {
 /// The row of a node that has reported no more than an amount.
 fn plain_row(view: &RowView) -> Bytes {
     let facts = NodeFacts { allocatable: Some(Resources::default()), ..NodeFacts::default() };
-    let facts = view.facts().map(|view| facts::in_view(&facts.encode_to_vec(), view));
+    let facts = view.facts().map(|view| facts::in_view(&facts.encode_to_vec(), view, &[]));
     let usage = NodeUsage::default();
     let row = RowMessage {
         name: if view.has_name() { "node" } else { "" },
@@ -174,11 +175,18 @@ pub fn score(bytes: &[u8]) {
     match answer::score(message.clone(), count).and_then(Reply::inline) {
         Ok(answered) => {
             let generated = ScoreResponse::decode(message).expect("an accepted answer is protobuf");
-            assert_eq!(Some(&answered.value), generated.scores.as_ref().map(|scores| &scores.values));
+            assert_eq!(Some(&answered.value), generated.scores.map(opinions).as_ref());
             assert_eq!(answered.value.len(), count as usize);
         }
         Err(failure) => malformed(&failure),
     }
+}
+
+/// The scores, with `NO_OPINION` where there is none.
+fn opinions(Scores { mut values, absent }: Scores) -> Vec<i32> {
+    values.iter_mut().for_each(|score| *score = (*score).max(NO_OPINION + 1));
+    absent.iter().for_each(|position| values[*position as usize] = NO_OPINION);
+    values
 }
 
 /// A preempt answer is refused, or leaves a part of the candidates.

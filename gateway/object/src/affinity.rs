@@ -1,16 +1,23 @@
-//! The nodes that a pod requires or prefers: `spec.affinity.nodeAffinity`.
+//! `spec.affinity`: the nodes that a pod requires or prefers. [`super::pod_affinity`] has the pods.
 
 use extender_policy_api::v1beta1 as api;
 use serde::Deserialize;
 
-use super::json::{List, Text, nullable, texts};
+use super::{
+    json::{List, Text, nullable, object, texts},
+    pod_affinity::{NearPods, pod_affinity},
+};
 
-/// Mirrors `corev1.Affinity`, the field that is read.
+/// Mirrors `corev1.Affinity`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Affinity<'a> {
     #[serde(borrow)]
     node_affinity: Option<NodeAffinity<'a>>,
+    #[serde(deserialize_with = "object")]
+    pod_affinity: NearPods<'a>,
+    #[serde(deserialize_with = "object")]
+    pod_anti_affinity: NearPods<'a>,
 }
 
 /// Mirrors `corev1.NodeAffinity`.
@@ -54,15 +61,25 @@ struct Term<'a> {
 /// Mirrors `corev1.NodeSelectorRequirement`. Operators are passed on unchanged: clusters gain new ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Requirement<'a> {
+pub(super) struct Requirement<'a> {
     #[serde(borrow)]
     key: Text<'a>,
     operator: Text<'a>,
     #[serde(deserialize_with = "texts")]
-    values: Vec<Text<'a>>,
+    pub(super) values: Vec<Text<'a>>,
 }
 
 impl Affinity<'_> {
+    /// The number of terms, requirements and values about pods together.
+    pub(super) fn entries_about_pods(&self) -> usize {
+        self.pod_affinity.entries() + self.pod_anti_affinity.entries()
+    }
+
+    /// Converts what is about pods to a fact; `None` without terms.
+    pub(super) fn to_pods(&self) -> Option<api::PodAffinity> {
+        pod_affinity(&self.pod_affinity, &self.pod_anti_affinity)
+    }
+
     /// The number of terms, requirements and values about nodes together.
     pub(super) fn entries(&self) -> usize {
         let Some(NodeAffinity { required, preferred }) = &self.node_affinity else { return 0 };
@@ -102,7 +119,7 @@ fn term(term: &Term<'_>) -> api::NodeSelectorTerm {
     }
 }
 
-fn requirement(requirement: &Requirement<'_>) -> api::NodeSelectorRequirement {
+pub(super) fn requirement(requirement: &Requirement<'_>) -> api::NodeSelectorRequirement {
     api::NodeSelectorRequirement {
         key: (&requirement.key).into(),
         operator: (&requirement.operator).into(),

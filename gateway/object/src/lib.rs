@@ -14,11 +14,13 @@ pub mod limits;
 mod meta;
 pub mod node;
 pub mod pod;
+mod pod_affinity;
 pub mod quantity;
 mod requests;
 mod spec;
 pub mod text;
 pub mod view;
+mod volume;
 
 use serde::Deserialize;
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use extender_policy_api::v1beta1::MapValues;
 use serde::Deserialize;
 
 use super::{
     ObjectError,
     json::{List, Map, Text, nullable},
     limits::LONGEST_NAME,
-    view::{MapView, SelectedEntries},
+    view::MapView,
 };
 
 /// Mirrors `metav1.ObjectMeta`, the fields that are read.
@@ -20,6 +21,7 @@ pub(super) struct Meta<'a> {
     pub(super) namespace: Text<'a>,
     pub(super) uid: Text<'a>,
     pub(super) deletion_timestamp: Text<'a>,
+    pub(super) creation_timestamp: Text<'a>,
     pub(super) labels: Map<'a, Text<'a>>,
     /// Private, because annotations may only be read on request.
     annotations: Map<'a, Text<'a>>,
@@ -41,16 +43,12 @@ pub(super) struct Owner<'a> {
 }
 
 impl<'a> Meta<'a> {
-    pub(super) fn select_labels(&self, view: &MapView) -> SelectedEntries {
+    pub(super) fn select_labels(&self, view: &MapView) -> Option<MapValues> {
         view.select(self.labels.iter().map(|(key, value)| (key, &**value)))
     }
 
-    pub(super) fn select_annotations(&self, view: &MapView) -> SelectedEntries {
+    pub(super) fn select_annotations(&self, view: &MapView) -> Option<MapValues> {
         view.select(self.annotations.iter().map(|(key, value)| (key, &**value)))
-    }
-
-    pub(super) fn annotations(&self) -> BTreeMap<String, String> {
-        owned(&self.annotations)
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {

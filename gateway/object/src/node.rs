@@ -1,18 +1,19 @@
 //! Parses a node's JSON into the contract's facts.
 
-use extender_policy_api::v1beta1::{NodeFacts, Resources, Taint};
+use extender_policy_api::v1beta1::{self as api, NodeFacts, Resources, Taint};
 use serde::Deserialize;
 
 use super::{
     ObjectError,
     amounts::{Amounts, ResourceList},
-    json::{List, Text, nullable, object},
+    json::{List, Text, nullable, object, texts},
     limits::{self, Origin},
-    meta::{Meta, owned},
+    meta::Meta,
     read,
+    view::MapView,
 };
 
-/// The fields of a node that the facts need, borrowed from its JSON. Images, addresses and managed fields, most of
+/// The fields of a node that the facts need, borrowed from its JSON. Images and managed fields, most of
 /// a node's bytes, are skipped. Mirrors `corev1.Node`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -34,6 +35,8 @@ struct NodeSpec<'a> {
     taints: List<Tainted<'a>>,
     #[serde(deserialize_with = "nullable")]
     unschedulable: bool,
+    #[serde(rename = "providerID")]
+    provider_id: Text<'a>,
 }
 
 /// Mirrors `corev1.Taint` without the time it was added.
@@ -48,13 +51,62 @@ struct Tainted<'a> {
 
 /// Mirrors `corev1.NodeStatus`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct NodeStatus<'a> {
     #[serde(borrow)]
     capacity: ResourceList<'a>,
     allocatable: ResourceList<'a>,
     /// One of each type.
     conditions: List<NodeCondition<'a>>,
+    node_info: Option<SystemInfo<'a>>,
+    addresses: List<Address<'a>>,
+}
+
+/// Mirrors `corev1.NodeSystemInfo`, without what changes at a reboot.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SystemInfo<'a> {
+    #[serde(borrow)]
+    architecture: Text<'a>,
+    operating_system: Text<'a>,
+    os_image: Text<'a>,
+    kernel_version: Text<'a>,
+    kubelet_version: Text<'a>,
+    container_runtime_version: Text<'a>,
+}
+
+/// Mirrors `corev1.NodeAddress`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    address: Text<'a>,
+}
+
+/// The images of a node, which are most of its bytes: they are parsed for verbs that read them alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeImages<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    status: ImagesStatus<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImagesStatus<'a> {
+    #[serde(borrow)]
+    images: List<Image<'a>>,
+}
+
+/// Mirrors `corev1.ContainerImage`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Image<'a> {
+    #[serde(borrow, deserialize_with = "texts")]
+    names: Vec<Text<'a>>,
+    #[serde(deserialize_with = "nullable")]
+    size_bytes: i64,
 }
 
 /// Mirrors `corev1.NodeCondition` without its times and texts, which change while the node is idle.
@@ -69,6 +121,16 @@ struct NodeCondition<'a> {
 /// Parses a node. It must have a name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     read_from(Origin::Cluster, json)
+}
+
+/// `status.images` of a node that could be parsed; none if that of the images cannot be.
+pub fn images(json: &[u8]) -> Vec<api::NodeImage> {
+    let images: Result<NodeImages<'_>, _> = read("Node", json, Origin::Cluster);
+    let image = |image: &Image<'_>| api::NodeImage {
+        names: image.names.iter().map(Into::into).collect(),
+        bytes: image.size_bytes,
+    };
+    images.map(|node| node.status.images.iter().map(image).collect()).unwrap_or_default()
 }
 
 fn read_from(origin: Origin, json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
@@ -95,20 +157,38 @@ impl ObjectNode<'_> {
         &self.metadata.name
     }
 
-    /// The facts about the node, with all annotations.
+    /// The facts about the node, with all annotations, without images.
     pub fn facts(&self) -> NodeFacts {
         let Self { metadata, spec, status } = self;
         NodeFacts {
-            labels: owned(&metadata.labels),
-            annotations: metadata.annotations(),
+            labels: metadata.select_labels(&MapView::all()),
+            annotations: metadata.select_annotations(&MapView::all()),
             taints: spec.taints.iter().map(taint).collect(),
-            unschedulable: spec.unschedulable,
+            unschedulable: Some(spec.unschedulable),
             conditions: status.conditions.iter().map(condition).collect(),
             capacity: reported(&status.capacity),
             allocatable: reported(&status.allocatable),
-            ..NodeFacts::default()
+            images: Vec::new(),
+            system_info: status.node_info.as_ref().map(system_info),
+            addresses: status.addresses.iter().map(address).collect(),
+            provider_id: (&spec.provider_id).into(),
         }
     }
+}
+
+fn system_info(info: &SystemInfo<'_>) -> api::SystemInfo {
+    api::SystemInfo {
+        architecture: (&info.architecture).into(),
+        operating_system: (&info.operating_system).into(),
+        os_image: (&info.os_image).into(),
+        kernel_version: (&info.kernel_version).into(),
+        kubelet_version: (&info.kubelet_version).into(),
+        container_runtime_version: (&info.container_runtime_version).into(),
+    }
+}
+
+fn address(Address { r#type, address }: &Address<'_>) -> api::NodeAddress {
+    api::NodeAddress { r#type: r#type.into(), address: address.into() }
 }
 
 fn condition(NodeCondition { r#type, status }: &NodeCondition<'_>) -> (String, String) {

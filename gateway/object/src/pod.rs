@@ -11,10 +11,12 @@ use super::{
     json::object,
     limits::{self, MOST_ENTRIES, Origin},
     meta::{Meta, Owner, owned},
+    pod_affinity::Spread,
     read,
     requests::{PodStatus, Share},
-    spec::{PodSpec, Tolerated, Volume},
+    spec::{Claimed, Container, PodSpec, Tolerated},
     view::PodFactsView,
+    volume::{EPHEMERAL, Volume},
 };
 
 /// The name prefix of the volume with the service account's token. The apiserver adds a random suffix for each pod.
@@ -58,6 +60,15 @@ impl ObjectPod<'_> {
         let sums = [
             ("spec.containers[*].resources", spec.amounts()),
             ("spec.affinity.nodeAffinity", spec.affinity.entries()),
+            ("spec.affinity.podAffinity", spec.affinity.entries_about_pods()),
+            (
+                "spec.topologySpreadConstraints",
+                spec.topology_spread_constraints.iter().map(Spread::entries).sum(),
+            ),
+            (
+                "spec.containers[*].ports",
+                spec.all_containers().map(|(container, _)| container.ports.len()).sum(),
+            ),
         ];
         match sums.into_iter().find(|(_, entries)| *entries > MOST_ENTRIES) {
             None => Ok(()),
@@ -174,6 +185,7 @@ impl ObjectPod<'_> {
             name: self.name().to_owned(),
             uid: self.uid().to_owned(),
             claims: self.spec.volumes.iter().filter_map(|volume| volume.derived_claim(self.name())).collect(),
+            created_seconds: self.metadata.creation_timestamp.parse().ok().map(jiff::Timestamp::as_second),
         }
     }
 
@@ -186,14 +198,10 @@ impl ObjectPod<'_> {
             volumes.map(|volume| volume.fact(self.name())).collect()
         };
         let tolerations = || spec.tolerations.iter().map(toleration).collect();
-        let labels = metadata.select_labels(&view.labels);
-        let annotations = metadata.select_annotations(&view.annotations);
         PodFacts {
             namespace: view.part(PodPart::Namespace, || self.namespace().to_owned()),
-            labels: labels.entries,
-            annotations: annotations.entries,
             owner: view.part(PodPart::Owner, || metadata.controller().map(owner)),
-            priority: view.part(PodPart::Priority, || spec.priority),
+            priority: view.part(PodPart::Priority, || Some(spec.priority)),
             priority_class_name: view.part(PodPart::PriorityClassName, || (&spec.priority_class_name).into()),
             requests: view.part(PodPart::Requests, || Some(wanted().requested.clone())),
             tolerations: view.part(PodPart::Tolerations, tolerations),
@@ -202,10 +210,20 @@ impl ObjectPod<'_> {
             scheduler_name: view.part(PodPart::SchedulerName, || (&spec.scheduler_name).into()),
             node_affinity: view.part(PodPart::NodeAffinity, || spec.affinity.to_nodes()),
             nonzero_requests: view.part(PodPart::NonzeroRequests, || Some(wanted().nonzero)),
-            label_values: labels.values,
-            annotation_values: annotations.values,
-            absent_labels: labels.absent,
-            absent_annotations: annotations.absent,
+            labels: metadata.select_labels(&view.labels),
+            annotations: metadata.select_annotations(&view.annotations),
+            containers: view.part(PodPart::Containers, || spec.all_containers().map(container).collect()),
+            pod_affinity: view.part(PodPart::PodAffinity, || spec.affinity.to_pods()),
+            topology_spread: view.part(PodPart::TopologySpread, || {
+                spec.topology_spread_constraints.iter().map(Spread::fact).collect()
+            }),
+            resource_claims: view
+                .part(PodPart::ResourceClaims, || spec.resource_claims.iter().map(claim).collect()),
+            pod_group_name: view.part(PodPart::PodGroupName, || self.pod_group_name().to_owned()),
+            runtime_class_name: view.part(PodPart::RuntimeClassName, || (&spec.runtime_class_name).into()),
+            preemption_policy: view.part(PodPart::PreemptionPolicy, || (&spec.preemption_policy).into()),
+            service_account_name: view
+                .part(PodPart::ServiceAccountName, || (&spec.service_account_name).into()),
         }
     }
 }
@@ -230,16 +248,17 @@ impl Volume<'_> {
     fn fact(&self, pod: &str) -> api::Volume {
         let claim = self.persistent_volume_claim.as_ref().map(|source| &source.claim_name);
         let claim = claim.filter(|claim| !is_derived(claim, pod)).map_or_else(String::new, String::from);
-        api::Volume { name: (&self.name).into(), claim }
+        let driver = self.csi.as_ref().map_or_else(String::new, |csi| (&csi.driver).into());
+        api::Volume { name: (&self.name).into(), claim, source: self.source.to_owned(), driver }
     }
 
     /// The claim, if its name is derived from the pod's.
     fn derived_claim(&self, pod: &str) -> Option<String> {
-        match (&self.persistent_volume_claim, &self.ephemeral) {
-            (Some(source), _) => is_derived(&source.claim_name, pod).then(|| (&source.claim_name).into()),
+        match &self.persistent_volume_claim {
+            Some(source) => is_derived(&source.claim_name, pod).then(|| (&source.claim_name).into()),
             // Mirrors `ephemeral.VolumeClaimName` of k8s.io/component-helpers.
-            (None, Some(_)) if !pod.is_empty() => Some(format!("{pod}-{}", &*self.name)),
-            _ => None,
+            None if self.source == EPHEMERAL && !pod.is_empty() => Some(format!("{pod}-{}", &*self.name)),
+            None => None,
         }
     }
 }
@@ -247,6 +266,29 @@ impl Volume<'_> {
 /// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs between pods, so it is not a fact.
 fn is_derived(claim: &str, pod: &str) -> bool {
     !pod.is_empty() && claim.strip_suffix(pod).is_some_and(|template| template.ends_with('-'))
+}
+
+fn container((container, init): (&Container<'_>, bool)) -> api::Container {
+    let ports = container.ports.iter().filter(|port| port.host_port != 0);
+    let host_ports = ports.map(|port| api::HostPort {
+        port: port.host_port,
+        protocol: if port.protocol.is_empty() { "TCP".to_owned() } else { (&port.protocol).into() },
+        ip: (&port.host_ip).into(),
+    });
+    api::Container {
+        name: (&container.name).into(),
+        image: (&container.image).into(),
+        init,
+        host_ports: host_ports.collect(),
+    }
+}
+
+fn claim(claim: &Claimed<'_>) -> api::ResourceClaim {
+    api::ResourceClaim {
+        name: (&claim.name).into(),
+        claim: (&claim.resource_claim_name).into(),
+        template: (&claim.resource_claim_template_name).into(),
+    }
 }
 
 fn owner(owner: &Owner<'_>) -> OwnerReference {

@@ -6,6 +6,8 @@ use super::{
     affinity::Affinity,
     amounts::{Requirements, ResourceList},
     json::{List, Map, Text, nullable, object},
+    pod_affinity::Spread,
+    volume::Volume,
 };
 
 /// Mirrors `corev1.PodSpec`, the fields that are read.
@@ -35,6 +37,10 @@ pub(super) struct PodSpec<'a> {
     pub(super) node_name: Text<'a>,
     #[serde(deserialize_with = "object")]
     pub(super) scheduling_group: SchedulingGroup<'a>,
+    pub(super) topology_spread_constraints: List<Spread<'a>>,
+    pub(super) resource_claims: List<Claimed<'a>>,
+    pub(super) runtime_class_name: Text<'a>,
+    pub(super) service_account_name: Text<'a>,
 }
 
 /// Mirrors `corev1.PodSchedulingGroup`.
@@ -58,29 +64,15 @@ pub(super) struct Tolerated<'a> {
     pub(super) toleration_seconds: Option<i64>,
 }
 
-/// Mirrors `corev1.Volume`, the fields that are read.
+/// Mirrors `corev1.PodResourceClaim`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Volume<'a> {
+pub(super) struct Claimed<'a> {
     #[serde(borrow)]
     pub(super) name: Text<'a>,
-    pub(super) persistent_volume_claim: Option<ClaimSource<'a>>,
-    /// Only its presence matters.
-    pub(super) ephemeral: Option<EphemeralSource>,
+    pub(super) resource_claim_name: Text<'a>,
+    pub(super) resource_claim_template_name: Text<'a>,
 }
-
-/// Mirrors `corev1.PersistentVolumeClaimVolumeSource`, the field that is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct ClaimSource<'a> {
-    #[serde(borrow)]
-    pub(super) claim_name: Text<'a>,
-}
-
-/// A claim that the control plane creates for the pod; its template is not parsed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct EphemeralSource {}
 
 /// Mirrors `corev1.Container`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
@@ -91,6 +83,27 @@ pub(super) struct Container<'a> {
     #[serde(deserialize_with = "object")]
     pub(super) resources: Requirements<'a>,
     pub(super) restart_policy: Text<'a>,
+    pub(super) image: Text<'a>,
+    pub(super) ports: List<Port<'a>>,
+}
+
+/// Mirrors `corev1.ContainerPort`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Port<'a> {
+    #[serde(deserialize_with = "nullable")]
+    pub(super) host_port: i32,
+    #[serde(borrow, rename = "hostIP")]
+    pub(super) host_ip: Text<'a>,
+    pub(super) protocol: Text<'a>,
+}
+
+impl<'a> PodSpec<'a> {
+    /// All containers, init containers first, and whether each is one of these.
+    pub(super) fn all_containers(&self) -> impl Iterator<Item = (&Container<'a>, bool)> {
+        let init = self.init_containers.iter().map(|container| (container, true));
+        init.chain(self.containers.iter().map(|container| (container, false)))
+    }
 }
 
 impl Container<'_> {

@@ -39,8 +39,11 @@ fn reads_what_a_real_scheduler_sends() {
     for item in call.nodes.items {
         let node = node::parse(item.get().as_bytes()).unwrap();
         let facts = node.facts();
-        assert_eq!(facts.labels["kubernetes.io/hostname"], node.name());
-        assert_eq!(facts.annotations["node.acme.io/boot-report"], "kernel->6.1 & cgroup v2 <ok>");
+        assert_eq!(facts.labels.unwrap().entries["kubernetes.io/hostname"], node.name());
+        assert_eq!(
+            facts.annotations.unwrap().entries["node.acme.io/boot-report"],
+            "kernel->6.1 & cgroup v2 <ok>"
+        );
         assert_eq!((facts.conditions.len(), &*facts.conditions["Ready"]), (4, "True"));
         assert_eq!(facts.allocatable.unwrap().memory, 8 << 30);
     }

@@ -1,8 +1,8 @@
 //! The parts of pods and nodes in a backend's view.
 
-use std::{collections::BTreeMap, marker::PhantomData};
+use std::{collections::BTreeMap, iter, marker::PhantomData};
 
-use extender_policy_api::v1beta1::{MapReads, NodePart, NodeReads, PodPart, PodReads};
+use extender_policy_api::v1beta1::{MapReads, MapValues, NodePart, NodeReads, PodPart, PodReads};
 
 /// Prefixes of the keys of labels or annotations in a canonical form: lists that select the same keys, but differ in
 /// order, repetitions or redundant prefixes, are equal and share their encodings. The default selects none.
@@ -61,17 +61,6 @@ pub enum Selected {
     Value(usize),
 }
 
-/// The labels or annotations of an object in a view. Mirrors the fields of `PodFacts`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct SelectedEntries {
-    /// Those that are sent with their keys.
-    pub entries: BTreeMap<String, String>,
-    /// The values of the view's keys, in their order.
-    pub values: Vec<String>,
-    /// The positions of the keys that the object lacks, ascending.
-    pub absent: Vec<u32>,
-}
-
 impl MapView {
     fn declared(reads: &MapReads) -> Self {
         Self { keys: reads.keys.clone(), prefixes: KeyPrefixes::new(reads.prefixes.iter()) }
@@ -100,8 +89,9 @@ impl MapView {
         self.keys.binary_search_by(|known| known.as_str().cmp(key)).ok().map(Selected::Value)
     }
 
-    /// Selects from pairs, of which the last one with a key counts, as in Go.
-    pub fn select<'m>(&self, pairs: impl Iterator<Item = (&'m str, &'m str)>) -> SelectedEntries {
+    /// Selects from pairs, of which the last one with a key counts, as in Go. `None` if nothing is selected by its key, and no
+    /// entry by a prefix.
+    pub fn select<'m>(&self, pairs: impl Iterator<Item = (&'m str, &'m str)>) -> Option<MapValues> {
         let mut entries = BTreeMap::new();
         let mut values = vec![None; self.keys.len()];
         for (key, value) in pairs {
@@ -112,7 +102,9 @@ impl MapView {
             }
         }
         let value = |value: Option<&str>| value.unwrap_or_default().to_owned();
-        SelectedEntries { entries, absent: absent(&values), values: values.into_iter().map(value).collect() }
+        let selected =
+            MapValues { entries, absent: absent(&values), values: values.into_iter().map(value).collect() };
+        (selected != MapValues::default()).then_some(selected)
     }
 
     /// The entries in words; `one` and `many` name an entry.
@@ -148,12 +140,13 @@ const LARGEST_PART: i32 = 31;
 struct Parts(u32);
 
 impl Parts {
-    /// Every part: the view of a verb without a declaration. A declaration that lists every part is another view.
+    /// Every part: that of `everything`. A declaration that lists every part is another view.
     const ALL: Self = Self(u32::MAX);
 
-    /// The parts with these numbers, all of which the contract defines.
-    fn declared(numbers: &[i32]) -> Self {
-        Self(numbers.iter().fold(0, |parts, number| parts | 1 << number))
+    /// The parts with these numbers, all of which the contract defines; numbers in `apart` are no facts.
+    fn declared(numbers: &[i32], apart: &[i32]) -> Self {
+        let facts = numbers.iter().filter(|number| !apart.contains(number));
+        Self(facts.fold(0, |parts, number| parts | 1 << number))
     }
 
     fn has(self, number: i32) -> bool {
@@ -201,27 +194,26 @@ fn in_words(name: &str, prefix: &str) -> String {
 }
 
 impl<P: Part> FactsView<P> {
-    /// What the view and these counts of pods contain in words, such as `requests, label team`; `everything`, with the
-    /// annotations, without a declaration.
-    pub fn words(&self, counts: impl Iterator<Item = String>) -> String {
+    /// What the view and these further things contain in words, such as `requests, label team`; `everything`, with the
+    /// annotations, if that is declared.
+    pub fn words(&self, further: impl Iterator<Item = String>) -> String {
         let annotations = self.annotations.words("annotation", "annotations");
         if self.parts == Parts::ALL {
-            let annotations: Vec<_> = annotations.collect();
-            return match annotations.as_slice() {
-                [] => "everything but annotations".to_owned(),
-                some => format!("everything, {}", some.join(", ")),
-            };
+            let mut annotations = annotations.peekable();
+            let all = if annotations.peek().is_none() { "everything but annotations" } else { "everything" };
+            let all: Vec<_> = iter::once(all.to_owned()).chain(annotations).chain(further).collect();
+            return all.join(", ");
         }
         let parts = (0..LARGEST_PART).filter(|number| self.parts.has(*number)).filter_map(P::words);
         let facts = parts.chain(self.labels.words("label", "labels")).chain(annotations);
-        let all: Vec<_> = facts.chain(counts).collect();
+        let all: Vec<_> = facts.chain(further).collect();
         if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
     }
 
-    fn declared(parts: &[i32], labels: Option<&MapReads>, annotations: Option<&MapReads>) -> Self {
+    fn declared(parts: Parts, labels: Option<&MapReads>, annotations: Option<&MapReads>) -> Self {
         let map = |reads: Option<&MapReads>| reads.map(MapView::declared).unwrap_or_default();
-        let (labels, annotations) = (map(labels), map(annotations));
-        Self { parts: Parts::declared(parts), labels, annotations, numbered: PhantomData }
+        let labels = if parts == Parts::ALL { MapView::all() } else { map(labels) };
+        Self { parts, labels, annotations: map(annotations), numbered: PhantomData }
     }
 
     /// Every fact.
@@ -240,7 +232,7 @@ impl<P: Part> FactsView<P> {
     }
 }
 
-/// Everything but annotations: the view of a handshake that declares nothing.
+/// Everything but annotations.
 impl<P> Default for FactsView<P> {
     fn default() -> Self {
         KeyPrefixes::default().into()
@@ -257,28 +249,39 @@ impl<P> From<KeyPrefixes> for FactsView<P> {
 
 /// What a verb declares, which the handshake's reader has checked.
 impl From<&PodReads> for PodFactsView {
-    fn from(PodReads { parts, labels, annotations, topology_counts: _ }: &PodReads) -> Self {
+    fn from(PodReads { parts, labels, annotations, topology_counts: _, everything }: &PodReads) -> Self {
+        let apart = [PodPart::Identity, PodPart::RawJson].map(Into::into);
+        let parts = if *everything { Parts::ALL } else { Parts::declared(parts, &apart) };
         Self::declared(parts, labels.as_ref(), annotations.as_ref())
     }
 }
 
 /// What a verb declares, which the handshake's reader has checked.
 impl From<&NodeReads> for NodeFactsView {
-    fn from(NodeReads { parts, labels, annotations, pod_counts: _ }: &NodeReads) -> Self {
+    fn from(NodeReads { parts, labels, annotations, pod_counts: _, everything }: &NodeReads) -> Self {
+        let apart = [NodePart::Usage, NodePart::RawJson, NodePart::Images].map(Into::into);
+        let parts = if *everything { Parts::ALL } else { Parts::declared(parts, &apart) };
         Self::declared(parts, labels.as_ref(), annotations.as_ref())
     }
 }
 
 impl NodeFactsView {
-    /// The declaration of this view in its canonical form, without what pods are counted by; `None` if it is of a verb
-    /// without one.
-    pub fn reads(&self) -> Option<NodeReads> {
+    /// The declaration of this view in its canonical form: of facts alone.
+    pub fn reads(&self) -> NodeReads {
+        let annotations = self.annotations.reads();
         if self.parts == Parts::ALL {
-            return None;
+            return NodeReads { everything: true, annotations, ..NodeReads::default() };
         }
         let parts = (0..LARGEST_PART).filter(|number| self.parts.has(*number)).collect();
-        let (labels, annotations) = (self.labels.reads(), self.annotations.reads());
-        Some(NodeReads { parts, labels, annotations, pod_counts: Vec::new() })
+        NodeReads { parts, labels: self.labels.reads(), annotations, ..NodeReads::default() }
+    }
+
+    /// Whether it has nothing but the name, or not even that.
+    pub fn is_bare(&self) -> bool {
+        let Self { parts, labels, annotations, numbered: _ } = self;
+        let name = Parts::declared(&[NodePart::Name.into()], &[]);
+        let empty = MapView::default();
+        parts.0 & !name.0 == 0 && *labels == empty && *annotations == empty
     }
 }
 
@@ -334,12 +337,12 @@ mod tests {
             annotations: map(&[], &["acme.io/"]),
             ..PodReads::default()
         };
-        let words = "identity, priority class name, requests, label app, label team, annotations acme.io/*";
-        assert_eq!(PodFactsView::from(&reads).words(std::iter::empty()), words);
-        assert_eq!(NodeFactsView::from(&NodeReads::default()).words(std::iter::empty()), "nothing");
-        assert_eq!(NodeFactsView::default().words(std::iter::empty()), "everything but annotations");
+        let words = "priority class name, requests, label app, label team, annotations acme.io/*";
+        assert_eq!(PodFactsView::from(&reads).words(iter::empty()), words);
+        assert_eq!(NodeFactsView::from(&NodeReads::default()).words(iter::empty()), "nothing");
+        assert_eq!(NodeFactsView::default().words(iter::empty()), "everything but annotations");
         assert_eq!(
-            NodeFactsView::from(prefixes(&["b/", "a/"])).words(std::iter::empty()),
+            NodeFactsView::from(prefixes(&["b/", "a/"])).words(iter::empty()),
             "everything, annotations a/*, annotations b/*"
         );
     }
@@ -348,7 +351,8 @@ mod tests {
     fn of_equal_keys_the_last_counts_and_an_empty_value_is_not_an_absent_one() {
         let reads = MapReads { keys: vec!["a".into(), "b".into(), "c".into()], prefixes: vec!["x/".into()] };
         let pairs = [("b", "1"), ("a", ""), ("x/y", "2"), ("b", "3"), ("d", "4"), ("x/y", "5")];
-        let SelectedEntries { entries, values, absent } = MapView::declared(&reads).select(pairs.into_iter());
+        let MapValues { entries, values, absent } =
+            MapView::declared(&reads).select(pairs.into_iter()).unwrap();
         assert_eq!((values, absent), (vec![String::new(), "3".to_owned(), String::new()], vec![2]));
         assert_eq!(entries, BTreeMap::from([("x/y".to_owned(), "5".to_owned())]));
     }

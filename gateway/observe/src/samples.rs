@@ -32,6 +32,7 @@ pub fn part(name: &str, said: Outcome) -> BackendOutcome {
 pub fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
         rule: String::new(),
+        retry_after: None,
         reason: (*reason).to_owned(),
         preemption_may_help: false,
         positions: positions.to_vec(),

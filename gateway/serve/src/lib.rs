@@ -53,6 +53,8 @@ use self::{
 
 /// How long shadow calls of the last calls may still take.
 const LAST_CALLS: Duration = Duration::from_secs(1);
+/// How long backends may take to acknowledge the last outcomes.
+const LAST_OUTCOMES: Duration = Duration::from_secs(1);
 /// How long the export of the last spans may take when the gateway stops.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
@@ -268,7 +270,12 @@ impl CallServer {
         );
         let result = tokio::select! {
             never = complete => match never {},
-            () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => Ok(()),
+            () = async {
+                let entrance = Entrance { listener, tls: self.tls };
+                door::serve(entrance, Arc::clone(&door), self.stops.stopped(self.health)).await;
+                // While the connections are still kept.
+                door.served.load_full().decider.outcomes_acknowledged(LAST_OUTCOMES).await;
+            } => Ok(()),
             failure = &mut self.failed => Err(ended(failure)),
             panicked = reload.follow() => {
                 Err(ServeError::Background(format!("the task of a backend's connection ended with {panicked}")))

@@ -10,7 +10,6 @@ use std::{
 use extender_gateway_api::Status;
 use extender_gateway_backend::resolver::Resolve;
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::NodeView;
 use futures_util::{FutureExt, future::BoxFuture};
 use prost::Message;
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ use crate::support::{
     backend::{Act, Scripted, filtered, info},
     eager, ended,
     function::{Function, about, labelled, pure, sibling},
-    until,
+    reading, until,
 };
 
 /// What every host resolves to; an error if that is nothing.
@@ -127,7 +126,7 @@ async fn a_call_goes_to_the_less_loaded_address() {
     let permits = Arc::new(Semaphore::new(0));
     let slow = || {
         let permits = Arc::clone(&permits);
-        Scripted::start(info(NodeView::Name), move |_, message| {
+        Scripted::start(info(reading::names()), move |_, message| {
             Act::After(Arc::clone(&permits), filtered(&message, &["a"], "no").encode_to_vec())
         })
     };
@@ -173,7 +172,7 @@ async fn an_address_with_an_open_breaker_is_left_out() {
 async fn an_address_that_is_gone_finishes_its_calls_and_gets_no_new_ones() {
     let permits = Arc::new(Semaphore::new(0));
     let script = Arc::clone(&permits);
-    let old = Scripted::start(info(NodeView::Name), move |_, message| {
+    let old = Scripted::start(info(reading::names()), move |_, message| {
         Act::After(Arc::clone(&script), filtered(&message, &["a"], "no").encode_to_vec())
     })
     .await;
@@ -202,7 +201,7 @@ async fn an_address_that_is_gone_finishes_its_calls_and_gets_no_new_ones() {
 #[tokio::test]
 async fn after_a_lost_connection_the_host_is_resolved_at_once() {
     let (drops, dropping) = watch::channel(false);
-    let old = Scripted::start(info(NodeView::Name), move |_, message| {
+    let old = Scripted::start(info(reading::names()), move |_, message| {
         if *dropping.borrow() {
             return Act::Drop;
         }
@@ -241,8 +240,8 @@ async fn while_the_host_cannot_be_resolved_known_addresses_stay_in_use() {
 #[tokio::test]
 async fn addresses_share_answers_only_if_their_handshakes_are_equal() {
     for (revision, asked) in [("r1", 1), ("r2", 2)] {
-        let one = Function::start(pure(NodeView::Facts)).await;
-        let mut other = pure(NodeView::Facts);
+        let one = Function::start(pure(reading::facts())).await;
+        let mut other = pure(reading::facts());
         other.revision = revision.into();
         let other = Function::start(other).await;
         let hosts = Hosts::of(&[&one.backend, &other.backend]);

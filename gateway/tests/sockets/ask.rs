@@ -3,11 +3,14 @@
 use std::{fs, net::TcpListener, process::Stdio};
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1::{GetInfoRequest, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{GetInfoRequest, GetInfoResponse};
 use prost::Message;
 use tokio::process::Command;
 
-use crate::support::backend::{Act, Scripted, info};
+use crate::support::{
+    backend::{Act, Scripted, info},
+    reading,
+};
 
 /// A backend that accepts only these args.
 async fn particular(right: &'static str, info: GetInfoResponse) -> Scripted {
@@ -44,7 +47,7 @@ fn configured(name: &str, address: impl std::fmt::Display, rest: &str) -> String
 #[tokio::test]
 async fn backends_that_accept_their_settings_are_listed() {
     let named =
-        GetInfoResponse { name: "rack-drain".into(), version: "1.2\u{1b}".into(), ..info(NodeView::Name) };
+        GetInfoResponse { name: "rack-drain".into(), version: "1.2\u{1b}".into(), ..info(reading::names()) };
     let backend = particular(r#"{"rack":"r1"}"#, named).await;
     let right = configured("racks", backend.address, "filter: {}, score: {}, args: {rack: r1}");
     // It is not called, and so not asked.
@@ -61,7 +64,7 @@ async fn backends_that_accept_their_settings_are_listed() {
 
 #[tokio::test]
 async fn everything_that_is_wrong_is_said_at_once_with_its_place_and_remedy() {
-    let particular = particular(r#"{"rack":"r1"}"#, info(NodeView::Facts)).await;
+    let particular = particular(r#"{"rack":"r1"}"#, info(reading::facts())).await;
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let backends = [
         configured("args", particular.address, "filter: {}, args: {rack: r9}"),

@@ -7,8 +7,8 @@ use crate::support::{
     backend::{Act, Scripted, filtered, info},
     by_name,
     certificates::{Authority, Folder},
+    reading,
 };
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use rustls::ServerConfig;
 use serde_json::json;
@@ -34,7 +34,7 @@ impl Trust {
     /// The answer of a filter call with a backend's `tls`; `DIR` is the folder of the files.
     async fn filter(&self, server: &Arc<ServerConfig>, tls: &str) -> serde_json::Value {
         let script = |_: &str, message| Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
-        let backend = Scripted::start_as(info(NodeView::Name), script, Some(Arc::clone(server))).await;
+        let backend = Scripted::start_as(info(reading::names()), script, Some(Arc::clone(server))).await;
         let tls = tls.replace("DIR", &self.folder.path("").display().to_string());
         let gateway = Gateway::start(&format!(
             "nodes: {{source: Request}}\nbackends:\n\
@@ -105,7 +105,7 @@ async fn the_files_are_read_for_each_connection() {
     let trust = Trust::new();
     let server = Authority::server(&trust.backends.issue("b", &["localhost"]), None, &["h2"]);
     let script = |_: &str, message| Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
-    let backend = Scripted::start_as(info(NodeView::Name), script, Some(server)).await;
+    let backend = Scripted::start_as(info(reading::names()), script, Some(server)).await;
     trust.folder.authority("used", &Authority::new("former"));
     let gateway = Gateway::start(&format!(
         "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'https://localhost:{}', \

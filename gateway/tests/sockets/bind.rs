@@ -54,7 +54,7 @@ async fn a_backend_binds_and_is_told_everything() {
     assert_eq!((call.purpose, &*call.gateway, &*call.backend), (1, "test", "only"));
     let pod = pod.unwrap();
     assert_eq!(pod.identity.unwrap().uid, "u-1");
-    assert_eq!(pod.facts.unwrap().labels["app"], "web");
+    assert_eq!(pod.facts.unwrap().labels.unwrap().entries["app"], "web");
     // Again: the pod is bound already, and no backend is called.
     bound(&gateway.post("/bind", TO_A).await);
     assert_eq!(binding.messages("Bind").len(), 1);
@@ -158,7 +158,7 @@ async fn a_pod_that_is_watched_is_not_read_before_somebody_is_asked() {
     bound(&gateway.post("/bind", TO_A).await);
     let [message] = &declining.messages("Bind")[..] else { panic!("asked once") };
     let pod = BindRequest::decode(message.clone()).unwrap().pod.unwrap();
-    assert_eq!(pod.facts.unwrap().labels["from"], "watch");
+    assert_eq!(pod.facts.unwrap().labels.unwrap().entries["from"], "watch");
     // Interest is decided on the watched pod, too.
     apiserver.set("web-0", "u-1", None);
     pods.apply(watched("u-1", "other", None).as_bytes()).unwrap();
@@ -224,7 +224,7 @@ async fn a_watched_pod_that_is_another_or_bound_is_read() {
         assert_eq!(apiserver.log(), ["GET web-0", "POST web-0"], "{uid} on {node:?}");
         let [message] = &declining.messages("Bind")[..] else { panic!("asked once") };
         let pod = BindRequest::decode(message.clone()).unwrap().pod.unwrap();
-        assert!(!pod.facts.unwrap().labels.contains_key("from"));
+        assert!(!pod.facts.unwrap().labels.unwrap().entries.contains_key("from"));
     }
     // The UID of one pod under the name of another.
     let apiserver = Apiserver::start().await;

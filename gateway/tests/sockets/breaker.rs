@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use extender_gateway_api::{CircuitState, Status};
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
@@ -13,7 +12,7 @@ use crate::support::{
     Gateway,
     admin::Admin,
     backend::{Act, Scripted, configured, filtered, info},
-    by_name, eager, ended, until,
+    by_name, eager, ended, reading, until,
 };
 
 /// Enough calls to open a breaker.
@@ -84,7 +83,7 @@ async fn handshakes_alone_close_nothing() {
 
 #[tokio::test]
 async fn a_late_score_does_not_stop_filter() {
-    let late = Scripted::start(info(NodeView::Name), |verb, message| match verb {
+    let late = Scripted::start(info(reading::names()), |verb, message| match verb {
         "Filter" => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
         _ => Act::Hang,
     })
@@ -101,7 +100,7 @@ async fn a_late_score_does_not_stop_filter() {
 #[tokio::test]
 async fn a_probe_that_is_answered_closes_it_and_the_status_shows_it_meanwhile() {
     let (works, working) = watch::channel(false);
-    let racks = Scripted::start(info(NodeView::Name), move |_, message| {
+    let racks = Scripted::start(info(reading::names()), move |_, message| {
         if !*working.borrow() {
             return Act::Hang;
         }
@@ -129,7 +128,7 @@ async fn what_a_backend_says_about_some_pods_at_once_changes_nothing_for_the_oth
     let statuses = (1..=16).map(|code| Act::Status(code, "this pod"));
     for act in statuses.chain([Act::Reset, Act::Refuse, Act::Http(503), Act::Framed(vec![0xff])]) {
         let script = act.clone();
-        let racks = Scripted::start(info(NodeView::Name), move |_, message| {
+        let racks = Scripted::start(info(reading::names()), move |_, message| {
             if crate::support::backend::names(&message) == ["bad"] {
                 return script.clone();
             }
@@ -150,7 +149,7 @@ async fn what_a_backend_says_about_some_pods_at_once_changes_nothing_for_the_oth
 
 #[tokio::test]
 async fn calls_that_end_with_one_connection_are_one_failure() {
-    let racks = Scripted::start(info(NodeView::Name), |_, message| {
+    let racks = Scripted::start(info(reading::names()), |_, message| {
         // The last one takes the others with it.
         if crate::support::backend::names(&message) == ["drop"] { Act::Drop } else { Act::Hang }
     })

@@ -11,11 +11,10 @@ use crate::support::{
     backend::{Act, Scripted, configured as backend, filtered, info},
     by_name, eager, ended,
     http::Client,
-    until,
+    reading, until,
 };
 use bytes::Bytes;
 use extender_gateway_observe::waiting::WaitingSummary;
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
@@ -27,7 +26,9 @@ async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
     let script = {
         let (ready, refusals) = (Arc::clone(&ready), AtomicUsize::new(0));
         move |verb: &str, message: Bytes| match verb {
-            "GetInfo" if ready.load(Ordering::Relaxed) => Act::Message(info(NodeView::Name).encode_to_vec()),
+            "GetInfo" if ready.load(Ordering::Relaxed) => {
+                Act::Message(info(reading::names()).encode_to_vec())
+            }
             // A connection has several handshakes to lose: the third one waits.
             "GetInfo" if refusals.fetch_add(1, Ordering::Relaxed) < 2 => Act::Status(14, "not serving"),
             "GetInfo" => Act::Later(held.clone(), Box::new(Act::Status(14, "not serving"))),
@@ -74,7 +75,7 @@ async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
 #[tokio::test]
 async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
     let drops = AtomicBool::new(true);
-    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
+    let moody = Scripted::start(info(reading::names()), move |_, message| {
         if drops.swap(false, Ordering::Relaxed) {
             return Act::Drop;
         }
@@ -101,7 +102,7 @@ async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
 
 #[tokio::test]
 async fn a_pod_that_failed_is_due_when_its_backend_is_connected_again() {
-    let moody = Scripted::start(info(NodeView::Name), |_, _| Act::Drop).await;
+    let moody = Scripted::start(info(reading::names()), |_, _| Act::Drop).await;
     let configured = backend("moody", &moody, "filter: {}");
     let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
     assert!(!gateway.post("/filter", by_name(&["a"])).await.error().is_empty());

@@ -6,10 +6,9 @@ use crate::support::{
     backend::{Act, Scripted, configured as backend, filtered, info, rows},
     by_name,
     http::Client,
-    in_full, node, steady,
+    in_full, node, reading, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
@@ -46,7 +45,7 @@ async fn verdicts_are_merged_in_order_in_both_modes() {
 
 #[tokio::test]
 async fn a_node_that_arrives_in_time_is_asked_about() {
-    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+    let facts = Scripted::start(info(reading::facts()), |_, message| {
         Act::Message(filtered(&message, &[], "").encode_to_vec())
     })
     .await;
@@ -65,7 +64,7 @@ async fn a_node_that_arrives_in_time_is_asked_about() {
 
 #[tokio::test]
 async fn a_deleted_node_is_rejected_without_a_wait_and_hides_no_reason() {
-    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+    let facts = Scripted::start(info(reading::facts()), |_, message| {
         Act::Message(filtered(&message, &["b"], "no").encode_to_vec())
     })
     .await;
@@ -94,7 +93,7 @@ async fn a_deleted_node_is_rejected_without_a_wait_and_hides_no_reason() {
 
 #[tokio::test]
 async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
-    let facts = Scripted::start(info(NodeView::FactsAndRaw), |_, message| {
+    let facts = Scripted::start(info(reading::json()), |_, message| {
         Act::Message(filtered(&message, &[], "").encode_to_vec())
     })
     .await;
@@ -104,7 +103,7 @@ async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
     assert_eq!(answer["Nodes"]["items"], json!([node("a")]));
     let told = rows(&facts.messages("Filter")[0]);
     assert_eq!(told[0].raw_json, node("a").to_string());
-    assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
+    assert_eq!(told[0].facts.as_ref().unwrap().labels.as_ref().unwrap().entries["name"], "a");
 }
 
 static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
@@ -171,7 +170,7 @@ async fn a_page_of_the_web_decides_nothing() {
 
 #[tokio::test]
 async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
-    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+    let facts = Scripted::start(info(reading::facts()), |_, message| {
         Act::Message(filtered(&message, &[], "").encode_to_vec())
     })
     .await;

@@ -10,7 +10,6 @@ use std::{
 };
 
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -21,13 +20,13 @@ use crate::support::{
     by_name,
     http::Client,
     program::{OWN, Program},
-    steady,
+    reading, steady,
 };
 
 /// A backend that rejects all nodes, for a reason that counts its calls from 0.
 async fn counting() -> Scripted {
     let attempt = AtomicUsize::new(0);
-    Scripted::start(info(NodeView::Name), move |_, message| {
+    Scripted::start(info(reading::names()), move |_, message| {
         let reason = format!("{} units are free", attempt.fetch_add(1, Ordering::Relaxed));
         Act::Message(filtered(&message, &["a", "b", "c"], &reason).encode_to_vec())
     })

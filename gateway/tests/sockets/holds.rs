@@ -7,7 +7,7 @@ use std::{
 
 use extender_gateway_cluster::{pods::PodTable, table::NodeTable};
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodeView, Resources, Verb,
+    self as api, ChangeResponse, GetInfoResponse, Hold, HoldUser, NodeChange, NodePart, Resources, Verb,
 };
 use prost::Message;
 use serde_json::json;
@@ -19,6 +19,7 @@ use crate::{
         admin::Seen,
         backend::{Act, Scripted, configured, info, result, rows},
         function::{about, labelled, sibling},
+        reading,
     },
 };
 
@@ -69,9 +70,7 @@ fn held(revision: &str) -> Act {
 }
 
 fn with_usage() -> GetInfoResponse {
-    let mut info = info(NodeView::Facts);
-    info.verbs.iter_mut().for_each(|verb| verb.usage = true);
-    info
+    info(reading::with_part(reading::facts(), NodePart::Usage))
 }
 
 /// The CPUs of the node that the policy is told are used.

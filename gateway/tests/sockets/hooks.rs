@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange, NodeView,
-    PodChange, PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
+    self as api, ChangeResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange, PodChange,
+    PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info, names, result, rows, scored},
     checking,
     function::{about, about_objects, labelled, sibling},
-    pod,
+    pod, reading,
 };
 
 const WATCH: &str = "nodes: {source: Watch}\nbackends:\n";
@@ -53,11 +53,11 @@ pub(crate) fn changeable(verb: Verb) -> Vec<i32> {
 
 /// A backend that filters and scores, and has these hooks.
 pub(crate) fn hooks(verbs: &[Verb]) -> GetInfoResponse {
-    let mut info = info(NodeView::Facts);
+    let mut info = info(reading::facts());
     info.services.push("extender.policy.v1beta1.HookService".to_owned());
     info.verbs.extend(verbs.iter().map(|verb| VerbInfo {
         verb: (*verb).into(),
-        node_view: if *verb == Verb::BeforeFilter { NodeView::Unspecified } else { NodeView::Facts }.into(),
+        reads: Some(if *verb == Verb::BeforeFilter { reading::pods() } else { reading::facts() }),
         scope: Scope::Node.into(),
         changes: changeable(*verb),
         ..VerbInfo::default()
@@ -70,6 +70,7 @@ pub(crate) fn pure_hooks(verbs: &[Verb]) -> GetInfoResponse {
     let mut info = GetInfoResponse { revision: "r1".to_owned(), ..hooks(verbs) };
     for verb in info.verbs.iter_mut().skip(2) {
         verb.set_effects(api::Effects::Pure);
+        verb.reads = verb.reads.take().map(reading::without_identity);
         let is_of_pod = verb.verb() == Verb::BeforeFilter;
         verb.changes.retain(|part| is_of_pod || *part >= ChangedPart::NodeLabels.into());
     }
@@ -180,7 +181,7 @@ async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() 
     let both = || hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes]);
     let first = Scripted::start(both(), |verb, message| label_and_room(verb, &message)).await;
     let second = Scripted::start(both(), |verb, message| doubling(verb, &message)).await;
-    let policy = Scripted::start(info(NodeView::Facts), |verb, message| agrees(verb, &message)).await;
+    let policy = Scripted::start(info(reading::facts()), |verb, message| agrees(verb, &message)).await;
     // The second is before the first in the effective order, and the policy before both.
     let backends = configured("first", &first, "beforeFilter: {}, beforeFilterNodes: {}")
         + &configured("second", &second, "beforeFilter: {}, beforeFilterNodes: {}, filter: {}")
@@ -191,7 +192,7 @@ async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() 
     for backend in [&policy, &second] {
         let [message] = &backend.messages("Filter")[..] else { panic!("one call") };
         let facts = pod_facts(message);
-        assert_eq!(facts.labels, labels(&[("app", "web"), ("team", "a")]));
+        assert_eq!(facts.labels.unwrap().entries, labels(&[("app", "web"), ("team", "a")]));
         assert_eq!(facts.requests.unwrap().milli_cpu, 1_000);
         let told = rows(message).into_iter().map(|row| {
             let facts = row.facts.unwrap();
@@ -209,7 +210,7 @@ async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() 
         panic!("what came with filter is about other nodes")
     };
     assert_eq!(
-        pod_facts(message).labels,
+        pod_facts(message).labels.unwrap().entries,
         labels(&[("app", "web")]),
         "nothing is left of the changes for filter"
     );
@@ -238,8 +239,10 @@ async fn nodes_of_the_call_are_changed_too() {
     let told = hook.messages("Filter");
     assert_eq!(told.len(), 2);
     for message in &told {
-        let zones: Vec<_> =
-            rows(message).into_iter().map(|row| row.facts.unwrap().labels["zone"].clone()).collect();
+        let zones: Vec<_> = rows(message)
+            .into_iter()
+            .map(|row| row.facts.unwrap().labels.unwrap().entries["zone"].clone())
+            .collect();
         assert_eq!(zones, ["z", "changed"]);
     }
 }
@@ -255,7 +258,9 @@ async fn before_score_changes_what_is_scored() {
         "Score" => {
             let rows = rows(&message);
             let is_best = |name: &str| {
-                rows.iter().any(|row| row.name == name && row.facts.clone().unwrap().labels["zone"] == "best")
+                rows.iter().any(|row| {
+                    row.name == name && row.facts.clone().unwrap().labels.unwrap().entries["zone"] == "best"
+                })
             };
             Act::Message(scored(&message, |name| if is_best(name) { 9 } else { 2 }).encode_to_vec())
         }
@@ -266,7 +271,7 @@ async fn before_score_changes_what_is_scored() {
     let answer = gateway.post("/prioritize", about(&pod(), &NAMES)).await.json();
     let scores: Vec<_> = answer.as_array().unwrap().iter().map(|host| host["Score"].clone()).collect();
     assert_eq!(scores, [2, 9, 2]);
-    assert!(pod_facts(&hook.messages("Score")[0]).labels.is_empty());
+    assert!(pod_facts(&hook.messages("Score")[0]).labels.is_none());
     assert!(hook.messages("Filter").is_empty());
 }
 
@@ -398,7 +403,7 @@ async fn pure_hooks_are_remembered_and_answers_about_changed_nodes_are_not() {
             revised(ChangeResponse::decode(&*answer).unwrap())
         });
     let hook = hook.await;
-    let mut pure = crate::support::function::pure(NodeView::Facts);
+    let mut pure = crate::support::function::pure(reading::facts());
     pure.verbs.truncate(1);
     let policy = Scripted::start(pure, |_, message| {
         let mut answer = filtered(&message, &[], "");
@@ -416,7 +421,7 @@ async fn pure_hooks_are_remembered_and_answers_about_changed_nodes_are_not() {
     assert_eq!((hook.messages("BeforeFilter").len(), hook.asked("BeforeFilterNodes").len()), (1, 1));
     assert_eq!(policy.asked("Filter"), [vec!["a", "b", "c"], vec!["b"], vec!["b"]]);
     for message in policy.messages("Filter") {
-        assert_eq!(pod_facts(&message).labels["team"], "a");
+        assert_eq!(pod_facts(&message).labels.unwrap().entries["team"], "a");
         let b = rows(&message).into_iter().find(|row| row.name == "b").unwrap();
         assert_eq!(b.facts.unwrap().allocatable.unwrap().milli_cpu, 3_000);
     }
@@ -558,7 +563,7 @@ async fn nodes_that_a_hook_is_not_told_of_stay_as_they_are_and_are_recorded() {
         _ => agrees(verb, &message),
     });
     let hook = hook.await;
-    let policy = Scripted::start(info(NodeView::Name), |verb, message| agrees(verb, &message)).await;
+    let policy = Scripted::start(info(reading::names()), |verb, message| agrees(verb, &message)).await;
     let backends =
         configured("hook", &hook, "beforeFilterNodes: {}") + &configured("policy", &policy, "filter: {}");
     let seen = Seen::start(&format!("{WATCH}{backends}")).await;

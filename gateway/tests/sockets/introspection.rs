@@ -4,7 +4,6 @@ use std::{fs, net::SocketAddr, time::Duration};
 
 use extender_policy_api::v1beta1::{
     Controllers, FilterRequest, GetInfoResponse, IntrospectRequest, IntrospectResponse, IntrospectionPath,
-    NodeView,
 };
 use prost::Message;
 
@@ -14,6 +13,7 @@ use crate::support::{
     function::{about, about_objects, sibling},
     http::{Answer, Client},
     program::{OWN, Program},
+    reading,
     sdk::{Running, declared, facts, node, raw},
 };
 use serde_json::{Value, json};
@@ -76,11 +76,11 @@ async fn a_node_is_shown_as_it_is_known_and_as_a_backend_is_told_about_it() {
         (&found["kind"], &found["name"], &found["source"]),
         (&json!("NodeInfo"), &json!("a"), &json!("File"))
     );
-    assert_eq!(found["facts"]["labels"]["refused"], "draining");
+    assert_eq!(found["facts"]["labels"]["entries"]["refused"], "draining");
     assert_eq!(found["usage"], Value::Null, "pods are not watched");
     // The declared keys are refused and zone, and the node has the first one.
-    assert_eq!(row["content"]["facts"]["labelValues"], json!(["draining", ""]), "{row}");
-    assert_eq!(row["content"]["facts"]["absentLabels"], json!([1]), "{row}");
+    assert_eq!(row["content"]["facts"]["labels"]["values"], json!(["draining", ""]), "{row}");
+    assert_eq!(row["content"]["facts"]["labels"]["absent"], json!([1]), "{row}");
     assert!(
         row["version"].as_u64() > Some(0) && row["id"].as_u64() > Some(0) && row["bytes"].as_u64() > Some(0)
     );
@@ -101,7 +101,7 @@ async fn a_node_that_calls_bring_is_shown_without_its_json() {
     let row = &found["backends"][0]["row"];
     assert_eq!(row["rawJsonBytes"], node("a", "draining").len());
     assert_eq!(row["content"]["rawJson"], Value::Null);
-    assert_eq!(row["content"]["facts"]["labels"]["refused"], "draining");
+    assert_eq!(row["content"]["facts"]["labels"]["entries"]["refused"], "draining");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ fn showing(paths: &[&str]) -> GetInfoResponse {
     GetInfoResponse {
         services: vec![SERVICE.to_owned()],
         introspection: paths.iter().map(path).collect(),
-        ..info(NodeView::Name)
+        ..info(reading::names())
     }
 }
 
@@ -259,9 +259,9 @@ async fn all_backends_of_a_call_are_told_about_one_state_of_the_nodes() {
         "Filter" => Act::Message(filtered(&message, &[], "").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
     };
-    let facts = Scripted::start(info(NodeView::Facts), answer).await;
-    let raw = Scripted::start(info(NodeView::FactsAndRaw), answer).await;
-    let names = Scripted::start(info(NodeView::Name), answer).await;
+    let facts = Scripted::start(info(reading::facts()), answer).await;
+    let raw = Scripted::start(info(reading::json()), answer).await;
+    let names = Scripted::start(info(reading::names()), answer).await;
     let folder = tempfile::tempdir().unwrap();
     let write = |label: &str| {
         let (a, b) = (node("a", label), node("b", ""));
@@ -274,7 +274,7 @@ async fn all_backends_of_a_call_are_told_about_one_state_of_the_nodes() {
         [("facts", facts.address, verbs), ("raw", raw.address, verbs), ("names", names.address, verbs)];
     let program = start_with(&folder, "{source: File, file: nodes.json}", &backends).await;
     let label = async |expected: &str| {
-        while told(&program, "a").await["facts"]["labels"]["refused"] != expected {
+        while told(&program, "a").await["facts"]["labels"]["entries"]["refused"] != expected {
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -303,10 +303,10 @@ async fn status_says_who_runs_the_controllers_of_a_backend() {
         identity: "quota-0".to_owned(),
         leader: "quota-1".to_owned(),
     };
-    let reported = GetInfoResponse { controllers: Some(controllers.clone()), ..info(NodeView::Name) };
+    let reported = GetInfoResponse { controllers: Some(controllers.clone()), ..info(reading::names()) };
     let invalid = GetInfoResponse {
         controllers: Some(Controllers { names: vec!["x".repeat(64)], ..controllers }),
-        ..info(NodeView::Name)
+        ..info(reading::names())
     };
     let good = Scripted::start(reported, |_, _| Act::Hang).await;
     let bad = Scripted::start(invalid, |_, _| Act::Hang).await;

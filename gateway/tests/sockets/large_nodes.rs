@@ -2,7 +2,8 @@
 //! decision log and the log name them.
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::GetInfoResponse;
+use extender_policy_sdk::testing;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -13,8 +14,9 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info, scored},
     by_name, in_full,
     preempting::{self, answer, asked, call, kept, left},
+    reading,
     relay::Relay,
-    sdk::{self, Running},
+    sdk::{self, Labelled, Running},
     written::Written,
 };
 
@@ -54,7 +56,7 @@ async fn backend() -> Scripted {
         "Filter" => Act::Message(filtered(&message, &["n3"], "no").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 4).encode_to_vec()),
     };
-    Scripted::start(limited(info(NodeView::FactsAndRaw)), script).await
+    Scripted::start(limited(info(reading::json())), script).await
 }
 
 const SETTINGS: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
@@ -106,10 +108,7 @@ async fn a_large_node_of_the_table_is_left_out_too() {
 async fn rows_that_the_backend_holds_do_not_count() {
     let policy = Running::start(sdk::raw).await;
     let relay = Relay::to(policy.address).await;
-    let mut limited = limited(info(NodeView::FactsAndRaw));
-    limited.verbs.truncate(1);
-    limited.services.push("extender.policy.v1beta1.NodeTableService".to_owned());
-    relay.introduce(Some(limited));
+    relay.introduce(limited(testing::info(Labelled::new(sdk::raw)).unwrap()));
     let seen = sdk::Seen::start("nodes: {source: Watch}", relay).await;
     let names = ["small", "a", "b", "c", "d", "e"];
     for name in names {
@@ -142,7 +141,7 @@ async fn a_shadow_is_asked_about_the_other_nodes() {
 
 #[tokio::test]
 async fn a_candidate_whose_node_is_too_large_is_not_offered_to_a_backend() {
-    let declared = limited(preempting::info(NodeView::FactsAndRaw));
+    let declared = limited(preempting::info(reading::json()));
     let keeping = Scripted::start(declared, |_, message| answer(&message, vec![kept(0, &[0])])).await;
     let rest = format!(
         "nodes: {{source: Watch}}\npods: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nbackends:\n{}",

@@ -8,6 +8,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, info},
     by_name,
     certificates::Authority,
+    reading,
     secured::{HTTP_1, HTTP_2, Secured, connect_h2, open},
     steady,
     written::Written,
@@ -83,10 +84,7 @@ async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
 #[tokio::test]
 async fn refused_calls_bring_a_line_a_second_for_each_kind() {
     let (written, _written_here) = Written::here();
-    let facts = Scripted::start(info(extender_policy_api::v1beta1::NodeView::Facts), |_, _| {
-        panic!("no node is known")
-    })
-    .await;
+    let facts = Scripted::start(info(reading::facts()), |_, _| panic!("no node is known")).await;
     let rest = format!("nodes: {{source: Watch}}\nbackends:\n{}", configured("facts", &facts, "filter: {}"));
     let cadences = Cadences { unknown_nodes: Duration::ZERO, ..steady() };
     let gateway = Gateway::start_paced(&rest, cadences).await;

@@ -32,6 +32,7 @@ mod metrics;
 mod misused_http2;
 mod old_callers;
 mod one_round;
+mod outcomes;
 mod overload;
 mod overrides;
 mod packages;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1beta1::{self as api, FilterResponse, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{self as api, FilterResponse, GetInfoResponse};
 use prost::Message;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -21,7 +21,7 @@ use crate::support::{
     http::Client,
     in_full,
     program::{OWN, Program},
-    steady,
+    reading, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
 
@@ -149,7 +149,7 @@ async fn restless() -> Scripted {
     let revision = || format!("r{}", REVISION.fetch_add(1, SeqCst));
     let act = move |verb: &str, message| {
         if verb == "GetInfo" {
-            let info = GetInfoResponse { revision: revision(), ..pure(NodeView::Facts) };
+            let info = GetInfoResponse { revision: revision(), ..pure(reading::facts()) };
             return Act::Message(info.encode_to_vec());
         }
         let FilterResponse { result, rejections, scores } = filtered(&message, &["a"], "no");

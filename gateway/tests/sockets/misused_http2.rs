@@ -16,10 +16,10 @@ use crate::support::{
     backend::{framed, info},
     in_full,
     program::{OWN, Starting},
-    steady,
+    reading, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::GetInfoResponse;
 
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
@@ -151,7 +151,7 @@ async fn greet(stream: TcpStream, called: impl FnOnce()) {
         assert!(handshakes < 1000, "no call came");
         let head = http::Response::builder().header("content-type", "application/grpc").body(()).unwrap();
         let Ok(mut answer) = respond.send_response(head, false) else { continue };
-        let info = GetInfoResponse { max_request_bytes: 64 << 20, ..info(NodeView::FactsAndRaw) };
+        let info = GetInfoResponse { max_request_bytes: 64 << 20, ..info(reading::json()) };
         let mut trailers = http::HeaderMap::new();
         trailers.insert("grpc-status", 0.into());
         let _ = answer.send_data(framed(&info.encode_to_vec()), false);

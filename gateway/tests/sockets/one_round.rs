@@ -6,10 +6,10 @@ use crate::support::{
     Gateway,
     backend::{configured, info},
     function::{Brings, Function, about, labelled, pure, sibling},
-    steady,
+    reading, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView, Scope};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, Scope};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn wanted(function: &Function) -> Vec<bool> {
 
 #[tokio::test]
 async fn prioritize_asks_nobody_about_what_came_with_filter() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    let (function, gateway) = start(info(reading::facts()), BOTH).await;
     for number in 0..3 {
         filter(&gateway, &sibling(number)).await;
         assert_eq!(prioritize(&gateway, &sibling(number), &["d", "b"]).await, [4, 2], "some of the nodes");
@@ -70,12 +70,12 @@ async fn prioritize_asks_nobody_about_what_came_with_filter() {
 #[tokio::test]
 async fn what_does_not_fit_together_takes_two_rounds() {
     let change = |change: fn(&mut GetInfoResponse)| {
-        let mut info = info(NodeView::Facts);
+        let mut info = info(reading::without_identity(reading::facts()));
         change(&mut info);
         info
     };
     for (what, info) in [
-        ("another view of nodes", change(|info| info.verbs[1].node_view = NodeView::Name as i32)),
+        ("a score that reads something else", change(|info| info.verbs[1].reads = Some(reading::names()))),
         (
             "a score that depends on the whole set",
             change(|info| info.verbs[1].scope = Scope::WholeSet as i32),
@@ -90,14 +90,14 @@ async fn what_does_not_fit_together_takes_two_rounds() {
         assert_eq!(wanted(&function), [false], "{what}");
         assert_eq!(function.scored(), [["d", "a"]], "{what}");
     }
-    let (function, gateway) = start(info(NodeView::Facts), "filter: {timeout: 60s}").await;
+    let (function, gateway) = start(info(reading::facts()), "filter: {timeout: 60s}").await;
     filter(&gateway, &sibling(1)).await;
     assert_eq!(wanted(&function), [false], "its scores are not used");
 }
 
 #[tokio::test]
 async fn what_depends_on_the_whole_set_is_asked_about_all_nodes_of_prioritize() {
-    let mut info = pure(NodeView::Facts);
+    let mut info = pure(reading::facts());
     info.verbs[1].set_effects(api::Effects::ReadsOutside);
     info.verbs[1].set_scope(Scope::WholeSet);
     let (function, gateway) = start(info, BOTH).await;
@@ -111,7 +111,7 @@ async fn what_depends_on_the_whole_set_is_asked_about_all_nodes_of_prioritize() 
 
 #[tokio::test]
 async fn scores_are_good_for_one_prioritize_of_the_same_pod() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    let (function, gateway) = start(info(reading::facts()), BOTH).await;
     filter(&gateway, &sibling(1)).await;
     prioritize(&gateway, &sibling(2), &["a", "b"]).await;
     assert_eq!(function.scored(), [["a", "b"]], "a sibling's are not its own");
@@ -130,7 +130,7 @@ async fn scores_are_good_for_one_prioritize_of_the_same_pod() {
 async fn scores_do_not_wait_for_ever() {
     for (early_scores, asked) in [(Duration::from_hours(1), 0), (Duration::ZERO, 1)] {
         let cadences = Cadences { early_scores, ..steady() };
-        let (function, gateway) = paced(info(NodeView::Facts), BOTH, cadences).await;
+        let (function, gateway) = paced(info(reading::facts()), BOTH, cadences).await;
         filter(&gateway, &sibling(1)).await;
         assert_eq!(prioritize(&gateway, &sibling(1), &["a", "b"]).await, [1, 2]);
         assert_eq!(function.scored().len(), asked, "they wait for {early_scores:?}");
@@ -139,7 +139,7 @@ async fn scores_do_not_wait_for_ever() {
 
 #[tokio::test]
 async fn only_nodes_that_have_changed_since_filter_are_asked_about() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    let (function, gateway) = start(info(reading::facts()), BOTH).await;
     filter(&gateway, &sibling(1)).await;
     apply(&gateway, "b", 9);
     gateway.table.remove("c");
@@ -151,7 +151,7 @@ async fn only_nodes_that_have_changed_since_filter_are_asked_about() {
 #[tokio::test]
 async fn filter_may_come_without_the_scores_that_were_wanted() {
     for pure_verbs in [false, true] {
-        let mut info = pure(NodeView::Facts);
+        let mut info = pure(reading::facts());
         info.verbs.iter_mut().for_each(|verb| {
             verb.set_effects(if pure_verbs { api::Effects::Pure } else { api::Effects::ReadsOutside });
         });
@@ -164,8 +164,22 @@ async fn filter_may_come_without_the_scores_that_were_wanted() {
 }
 
 #[tokio::test]
+async fn a_node_without_an_opinion_is_remembered_as_one() {
+    for info in [info(reading::facts()), pure(reading::facts())] {
+        let (function, gateway) =
+            start(info, "filter: {timeout: 60s}, score: {timeout: 60s, normalize: MinMax}").await;
+        gateway.table.apply(labelled("d", &json!({"score": "none"})).as_bytes()).unwrap();
+        for number in 0..2 {
+            filter(&gateway, &sibling(number)).await;
+            assert_eq!(prioritize(&gateway, &sibling(number), &["d", "c", "b", "a"]).await, [0, 10, 5, 0]);
+        }
+        assert!(function.scored().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn another_number_of_scores_makes_the_answer_malformed() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    let (function, gateway) = start(info(reading::facts()), BOTH).await;
     function.state().brings = Brings::OneTooMany;
     let error = gateway.post("/filter", about(&sibling(1), &NODES)).await.error();
     assert_eq!(error, "extender-gateway: backend only failed filter: 5 scores for 4 nodes");

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message as _;
 
 use crate::support::{
@@ -13,7 +12,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info},
     ended,
     http::Client,
-    until,
+    reading, until,
 };
 
 /// The most concurrent calls to a backend that has not answered any, and some more.
@@ -29,7 +28,7 @@ fn request(namespace: &str, number: usize) -> Vec<u8> {
 #[tokio::test]
 async fn calls_beyond_the_limit_of_a_backend_wait_and_hold_up_nobody_else() {
     let permits = Arc::new(Semaphore::new(0));
-    let slow = Scripted::start(info(NodeView::Name), {
+    let slow = Scripted::start(info(reading::names()), {
         let permits = Arc::clone(&permits);
         move |_, message| Act::After(Arc::clone(&permits), filtered(&message, &["a"], "no").encode_to_vec())
     })

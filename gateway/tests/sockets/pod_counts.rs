@@ -16,13 +16,13 @@ use crate::support::{
     binding::{bound, refused},
     ended,
     function::about,
-    until,
+    reading, until,
 };
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
     self as api, BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads,
-    NodeView, PodCount, PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources,
-    TopologyCountReads, TopologyCounts, Verb, VerbInfo,
+    PodCount, PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
+    TopologyCounts, Verb, VerbInfo,
 };
 use futures_util::future::join_all;
 use prost::Message;
@@ -74,7 +74,7 @@ async fn at_most(pods: u32) -> Scripted {
 
 /// The same, which does something else while the flag is set.
 async fn at_most_unless(pods: u32, disturbed: Arc<AtomicBool>, instead: Act) -> Scripted {
-    let mut info = info(NodeView::Facts);
+    let mut info = info(reading::facts());
     info.verbs.truncate(1);
     info.verbs[0].reads = Some(reads());
     let answer = move |verb: &str, message: Bytes| {
@@ -88,9 +88,17 @@ async fn at_most_unless(pods: u32, disturbed: Arc<AtomicBool>, instead: Act) -> 
         let domains = &request.pod.unwrap().topology_counts[1].domains;
         let is_full = |zone: &str| domains.iter().any(|domain| domain.value == zone && domain.pods >= pods);
         let rows = rows(&message);
-        let full = rows
-            .iter()
-            .filter(|row| row.facts.as_ref().unwrap().label_values.first().is_some_and(|zone| is_full(zone)));
+        let full = rows.iter().filter(|row| {
+            row.facts
+                .as_ref()
+                .unwrap()
+                .labels
+                .as_ref()
+                .unwrap()
+                .values
+                .first()
+                .is_some_and(|zone| is_full(zone))
+        });
         let full: Vec<_> = full.map(|row| row.name.as_str()).collect();
         Act::Message(filtered(&message, &full, "zone is full").encode_to_vec())
     };
@@ -268,8 +276,8 @@ async fn a_pod_that_could_not_be_bound_does_not_count() {
 
 /// A binder that does this.
 async fn binder(act: Act) -> Scripted {
-    let mut info = info(NodeView::Name);
-    info.verbs = vec![VerbInfo { verb: Verb::Bind.into(), ..VerbInfo::default() }];
+    let mut info = info(reading::pods());
+    info.verbs = vec![VerbInfo { verb: Verb::Bind.into(), ..info.verbs[0].clone() }];
     let answer = move |verb: &str, _: Bytes| match verb {
         "GetInfo" => Act::Message(info.encode_to_vec()),
         _ => act.clone(),
@@ -305,7 +313,7 @@ async fn a_pod_counts_as_long_as_a_backend_may_have_bound_it() {
 
 /// A pure filter that rejects nodes on which there is a pod of any owner.
 async fn alone() -> Scripted {
-    let mut info = info(NodeView::Facts);
+    let mut info = info(reading::facts());
     info.verbs.truncate(1);
     info.verbs[0].reads = Some(Reads { pod: None, ..reads() });
     info.verbs[0].set_effects(api::Effects::Pure);

@@ -6,8 +6,8 @@ use crate::support::{
     backend::Scripted,
     node, pod,
     preempting::{REQUEST, adding, asked, call, gateway, keeping, kept, left, map, request, sparing},
+    reading,
 };
-use extender_policy_api::v1beta1::NodeView;
 use serde_json::{Value, json};
 
 const NAMES: &str = include_str!("../../../tests/captures/preempt-names.json");
@@ -38,7 +38,7 @@ async fn captured_calls_of_both_forms_are_answered_with_uids() {
     assert_eq!(by_uid.pod, None);
     let in_full = in_full.pod.unwrap();
     assert_eq!(in_full.identity.unwrap().uid, in_full_uid());
-    assert_eq!(in_full.facts.unwrap().labels["app"], "checkout");
+    assert_eq!(in_full.facts.unwrap().labels.unwrap().entries["app"], "checkout");
 }
 
 fn in_full_uid() -> String {
@@ -62,7 +62,7 @@ async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
 
 #[tokio::test]
 async fn a_deleted_candidate_is_left_out_and_is_no_error() {
-    let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let backend = keeping(reading::facts(), vec![kept(0, &[0])]).await;
     let source = "nodes: {source: Watch}\npods: {source: None}";
     let gateway = gateway(source, &[("guard", &backend, "")]).await;
     for name in ["n1", "n2"] {
@@ -77,7 +77,7 @@ async fn a_deleted_candidate_is_left_out_and_is_no_error() {
 
 #[tokio::test]
 async fn a_backend_that_wants_facts_where_there_are_none_cannot_be_asked() {
-    let backend = keeping(NodeView::Facts, vec![]).await;
+    let backend = keeping(reading::facts(), vec![]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
     let answer = gateway.post("/preempt", call()).await;
     let error = answer.header("x-extender-gateway-error").unwrap();
@@ -98,14 +98,14 @@ fn watched(uid: &str, node: &str, priority: i32) -> String {
 
 #[tokio::test]
 async fn in_names_mode_victims_have_the_facts_of_the_watch() {
-    let backend = keeping(NodeView::Name, vec![kept(0, &[1])]).await;
+    let backend = keeping(reading::names(), vec![kept(0, &[1])]).await;
     let gateway = gateway(WATCHED, &[("guard", &backend, "")]).await;
     let pods = gateway.pods.as_ref().unwrap();
     pods.apply(watched("u1", "n1", 3).as_bytes()).unwrap();
     assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n1", &["u2"], 1)]));
     let victims = request(&backend.messages("Preempt")[0]).candidates[0].victims.clone();
     let facts = victims[0].pod.clone().unwrap().facts.unwrap();
-    assert_eq!((facts.labels["app"].as_str(), facts.priority), ("u1", 3));
+    assert_eq!((facts.labels.unwrap().entries["app"].as_str(), facts.priority), ("u1", Some(3)));
     assert_eq!(victims[1].pod, None);
 }
 
@@ -120,7 +120,7 @@ async fn added_victims_are_on_the_node_and_matter_less() {
         ("u2", Err("added victim u2 is already a victim")),
         ("u6", Err("cannot add victim u6: it is not on node n1")),
     ] {
-        let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;
+        let backend = keeping(reading::names(), vec![adding(0, &[0], &[added])]).await;
         let next = sparing(&[], &[]).await;
         let gateway = gateway(WATCHED, &[("guard", &backend, allowed), ("next", &next, "")]).await;
         for (uid, node, priority) in
@@ -141,7 +141,7 @@ async fn added_victims_are_on_the_node_and_matter_less() {
 
 #[tokio::test]
 async fn a_victim_that_cannot_be_read_goes_out_without_facts() {
-    let backend = keeping(NodeView::Name, vec![kept(0, &[0, 1])]).await;
+    let backend = keeping(reading::names(), vec![kept(0, &[0, 1])]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
     let victim =
         |uid: &str, priority: Value| json!({"metadata": {"uid": uid}, "spec": {"priority": priority}});
@@ -151,7 +151,7 @@ async fn a_victim_that_cannot_be_read_goes_out_without_facts() {
     let body = json!({"Pod": pod(), "NodeNameToVictims": victims}).to_string();
     assert_eq!(gateway.post("/preempt", body).await.json(), left(&[("n1", &["u1", "u2"], 0)]));
     let told = request(&backend.messages("Preempt")[0]).candidates;
-    let priority = |at: usize| Some(told[0].victims[at].pod.clone()?.facts?.priority);
+    let priority = |at: usize| told[0].victims[at].pod.clone()?.facts?.priority;
     assert_eq!((told.len(), priority(0), priority(1)), (1, None, Some(7)));
 }
 
@@ -159,7 +159,7 @@ async fn a_victim_that_cannot_be_read_goes_out_without_facts() {
 #[tokio::test]
 async fn a_placeholder_is_handed_from_backend_to_backend_until_one_names_victims() {
     let passing = sparing(&[], &[]).await;
-    let naming = keeping(NodeView::Name, vec![adding(0, &[], &["u7"]), kept(1, &[])]).await;
+    let naming = keeping(reading::names(), vec![adding(0, &[], &["u7"]), kept(1, &[])]).await;
     let next = sparing(&["n2"], &[]).await;
     let backends = [
         ("passing", &passing, ""),

@@ -11,16 +11,19 @@ use std::{
 
 use crate::support::{
     Gateway,
+    admin::Seen,
     backend::{Act, Scripted, configured, filtered, info, rows, scored},
     by_name, eager, ended,
     function::{Function, about, labelled, pure, sibling},
-    steady,
+    reading, steady,
 };
+use extender_gateway_api::Status;
 use extender_gateway_observe::Query;
 use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1beta1::{
-    FilterRequest, GetInfoResponse, MapReads, NodeFacts, NodePart, NodeReads, NodeView, OwnerReference, Pod,
-    PodFacts, PodPart, PodReads, Reads, Resources, ScoreRequest, Taint,
+    self as api, FilterRequest, FilterResponse, GetInfoResponse, MapReads, MapValues, NodeFacts, NodePart,
+    NodeReads, NodeRow, OwnerReference, Pod, PodFacts, PodPart, PodReads, Reads, Rejection, Resources,
+    ScoreRequest, Taint,
 };
 use prost::Message;
 use ring::digest::{SHA256, digest};
@@ -31,12 +34,6 @@ const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
 fn map(keys: &[&str], prefixes: &[&str]) -> MapReads {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     MapReads { keys: owned(keys), prefixes: owned(prefixes) }
-}
-
-/// The handshake, in which every verb declares this.
-pub(crate) fn declaring(mut info: GetInfoResponse, reads: &Reads) -> GetInfoResponse {
-    info.verbs.iter_mut().for_each(|verb| verb.reads = Some(reads.clone()));
-    info
 }
 
 /// Reads nothing of pods, and the labels of nodes that a [`Function`] decides by.
@@ -94,7 +91,7 @@ async fn a_request_has_what_is_declared_and_nothing_else() {
 /// The requests about node a have this as its name.
 async fn request_has(reads: Reads, name: &str) {
     let encoded = digest(&SHA256, &reads.encode_to_vec());
-    let backend = Scripted::start(declaring(info(NodeView::Facts), &reads), |verb, message| match verb {
+    let backend = Scripted::start(info(reads), |verb, message| match verb {
         "Filter" => Act::Message(filtered(&message, &[], "").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
     })
@@ -113,6 +110,10 @@ async fn request_has(reads: Reads, name: &str) {
     assert_eq!(gateway.post("/filter", &body).await.json()["Error"], "");
     gateway.post("/prioritize", &body).await;
     let owned = |text: &str| text.to_owned();
+    let by_position = |values: &[&str], absent: &[u32]| {
+        let values = values.iter().map(|text| owned(text)).collect();
+        Some(MapValues { values, absent: absent.to_vec(), ..MapValues::default() })
+    };
     let expected_pod = PodFacts {
         owner: Some(OwnerReference {
             api_version: owned("apps/v1"),
@@ -121,18 +122,22 @@ async fn request_has(reads: Reads, name: &str) {
             uid: owned("rs-1"),
         }),
         requests: Some(Resources { milli_cpu: 100, pods: 1, ..Resources::default() }),
-        annotations: [(owned("example.com/tier"), owned("front"))].into(),
-        label_values: vec![owned(""), owned("web")],
-        absent_labels: vec![0],
-        annotation_values: vec![owned("7")],
+        labels: by_position(&["", "web"], &[0]),
+        annotations: Some(MapValues {
+            values: vec![owned("7")],
+            absent: Vec::new(),
+            entries: [(owned("example.com/tier"), owned("front"))].into(),
+        }),
         ..PodFacts::default()
     };
     let expected_node = NodeFacts {
         taints: vec![Taint { key: owned("k"), effect: owned("NoSchedule"), ..Taint::default() }],
-        labels: [(owned("tier/x"), owned("1"))].into(),
-        label_values: vec![owned(""), owned("z1")],
-        absent_labels: vec![0],
-        annotation_values: vec![owned("")],
+        labels: Some(MapValues {
+            values: vec![owned(""), owned("z1")],
+            absent: vec![0],
+            entries: [(owned("tier/x"), owned("1"))].into(),
+        }),
+        annotations: by_position(&[""], &[]),
         ..NodeFacts::default()
     };
     for verb in ["Filter", "Score"] {
@@ -148,7 +153,7 @@ async fn request_has(reads: Reads, name: &str) {
 
 #[tokio::test]
 async fn a_policy_that_reads_nothing_of_pods_is_asked_once_for_all_pods() {
-    let (function, gateway) = start(declaring(pure(NodeView::Facts), &labels_of_nodes()), steady()).await;
+    let (function, gateway) = start(pure(labels_of_nodes()), steady()).await;
     apply(&gateway, "a", &json!({}));
     apply(&gateway, "b", &json!({"refused": "no"}));
     let other = json!({
@@ -173,14 +178,48 @@ async fn a_policy_that_reads_nothing_of_pods_is_asked_once_for_all_pods() {
 }
 
 #[tokio::test]
+async fn a_verb_without_a_declaration_is_refused_with_a_sentence() {
+    let mut undeclared = info(reading::names());
+    undeclared.verbs[0].reads = None;
+    let backend = Scripted::start(undeclared, |_, _| panic!("nothing is asked")).await;
+    let backend = configured("only", &backend, "filter: {timeout: 60s}");
+    let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backend}")).await;
+    let error = seen.gateway.post("/filter", by_name(&["a"])).await.error();
+    let why = "does not declare what filter reads; set VerbInfo.reads, if empty";
+    assert_eq!(error, format!("extender-gateway: backend only failed filter: {why}"));
+    let call = seen.call(1).await;
+    assert_eq!(call.backends[0].failure.as_ref().unwrap().message, why);
+    let status: Status =
+        serde_json::from_slice(&seen.admin.send("GET", "/debug/status", "").await.body).unwrap();
+    let failure = status.backends[0].verbs[0].last_failure.as_ref().unwrap();
+    assert_eq!(failure.message, why, "{status:?}");
+}
+
+#[tokio::test]
+async fn a_verb_that_reads_nothing_is_asked_about_nodes_that_are_not_known() {
+    let backend = Scripted::start(info(Reads::default()), |_, message| {
+        let rows = rows(&message);
+        assert!(rows.iter().all(|row| *row == NodeRow::default()), "{rows:?}");
+        let pod = FilterRequest::decode(message).unwrap().pod.unwrap();
+        assert_eq!(pod, Pod { facts: Some(PodFacts::default()), ..Pod::default() });
+        let result = Some(api::Result::answered(2, ""));
+        let rejection = Rejection { reason: "no".to_owned(), positions: vec![1], ..Rejection::default() };
+        Act::Message(FilterResponse { result, rejections: vec![rejection], scores: None }.encode_to_vec())
+    })
+    .await;
+    let backend = configured("only", &backend, "filter: {timeout: 60s}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{backend}")).await;
+    assert_eq!(filter(&gateway, &sibling(1), &["x", "y"]).await, json!(["x"]));
+}
+
+#[tokio::test]
 async fn a_refusal_of_the_declaration_repeats_the_handshake() {
     let other = Reads {
         pod: Some(PodReads { parts: vec![PodPart::Owner.into()], ..PodReads::default() }),
         ..labels_of_nodes()
     };
     let reads = [labels_of_nodes(), other];
-    let [first, second] =
-        reads.each_ref().map(|reads| declaring(info(NodeView::Facts), reads).encode_to_vec());
+    let [first, second] = reads.clone().map(|reads| info(reads).encode_to_vec());
     let digests = reads.map(|reads| digest(&SHA256, &reads.encode_to_vec()));
     let is_new = Arc::new(AtomicBool::new(false));
     let script = {

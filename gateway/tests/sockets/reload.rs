@@ -22,11 +22,12 @@ use crate::{
         http::Client,
         in_full, preempting,
         program::{OWN, Program, Starting, signal},
+        reading,
     },
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
-use extender_policy_api::v1beta1::{GetInfoRequest, NodeView, Verb};
+use extender_policy_api::v1beta1::{GetInfoRequest, NodePart, Verb};
 use futures_util::stream;
 use prost::Message;
 use tokio::time::timeout;
@@ -134,7 +135,7 @@ async fn particular(right: &'static str) -> Scripted {
         "GetInfo" if GetInfoRequest::decode(message.clone()).unwrap().args != right.as_bytes() => {
             Act::Status(3, "args.rack: no such rack")
         }
-        "GetInfo" => Act::Message(info(NodeView::Name).encode_to_vec()),
+        "GetInfo" => Act::Message(info(reading::names()).encode_to_vec()),
         _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
     };
     Scripted::start_bare(script, None).await
@@ -280,8 +281,8 @@ async fn the_first_and_the_last_preempt_block_need_no_restart() {
         let kubeconfig = crate::support::apiserver::kubeconfig(apiserver);
         let nodes =
             format!("nodes: {{source: Watch}}\ncluster: {{kubeconfig: {}}}", kubeconfig.path().display());
-        let mut serves = info(NodeView::Name);
-        serves.verbs.extend(preempting::info(NodeView::Name).verbs);
+        let mut serves = info(reading::names());
+        serves.verbs.extend(preempting::info(reading::names()).verbs);
         let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
         let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
         let preempts = format!("{filters}, preempt: {{}}");
@@ -303,7 +304,7 @@ async fn the_first_and_the_last_preempt_block_need_no_restart() {
 #[tokio::test]
 async fn a_verb_that_a_backend_does_not_serve_changes_nothing() {
     let test = async {
-        let mut serves = info(NodeView::Name);
+        let mut serves = info(reading::names());
         serves.verbs.truncate(1);
         let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
         let folder = tempfile::tempdir().unwrap();
@@ -329,8 +330,7 @@ async fn pods_stay_watched_while_an_unchanged_backend_needs_them() {
         let kubeconfig = crate::support::apiserver::kubeconfig(apiserver);
         let nodes =
             format!("nodes: {{source: Watch}}\ncluster: {{kubeconfig: {}}}", kubeconfig.path().display());
-        let mut serves = info(NodeView::Facts);
-        serves.verbs[0].usage = true;
+        let serves = info(reading::with_part(reading::facts(), NodePart::Usage));
         let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
         let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
         let folder = tempfile::tempdir().unwrap();

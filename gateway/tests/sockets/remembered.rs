@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::support::{
     Gateway,
-    backend::{Act, configured},
+    backend::{Act, configured, info},
     checking,
     function::{Function, State, about, labelled, pure, sibling},
     http::Client,
-    steady,
+    reading, steady,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{FilterRequest, GetInfoResponse};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn counted(gateway: &Gateway, metric: &str, verb: &str) -> u64 {
 
 #[tokio::test]
 async fn the_second_pod_of_a_class_asks_nobody() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
     let gateway = watching(&backend).await;
     let scores = json!([{"Host": "c", "Score": 5}, {"Host": "b", "Score": 3}]);
@@ -78,7 +78,7 @@ async fn the_second_pod_of_a_class_asks_nobody() {
 
 #[tokio::test]
 async fn a_backend_that_rejects_everything_is_a_problem_although_it_is_not_called() {
-    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    let (function, gateway) = filtering(pure(reading::facts())).await;
     let problem = || {
         let problem = gateway.metrics.backend("only").rejecting.series()?;
         Some((problem.decisions, problem.pods))
@@ -96,11 +96,8 @@ async fn a_backend_that_rejects_everything_is_a_problem_although_it_is_not_calle
 
 #[tokio::test]
 async fn what_the_policy_is_told_is_the_class_of_a_pod() {
-    let (function, gateway) = filtering(GetInfoResponse {
-        annotation_prefixes: vec!["example.com/".into()],
-        ..pure(NodeView::Facts)
-    })
-    .await;
+    let (function, gateway) =
+        filtering(pure(reading::with_annotations(reading::facts(), "example.com/"))).await;
     let mut asked = 0;
     let mut times = async |pod: &Value, difference: &str, expected: usize| {
         gateway.post("/filter", about(pod, &["a", "b"])).await;
@@ -135,23 +132,20 @@ async fn what_the_policy_is_told_is_the_class_of_a_pod() {
 }
 
 #[tokio::test]
-async fn a_pure_verb_is_not_told_who_the_pod_is() {
+async fn everything_of_a_pod_is_not_who_it_is() {
     for is_pure in [true, false] {
-        let mut info = pure(NodeView::Facts);
-        info.verbs.iter_mut().for_each(|verb| {
-            verb.set_effects(if is_pure { api::Effects::Pure } else { api::Effects::ReadsOutside });
-        });
+        let info = if is_pure { pure(reading::facts()) } else { info(reading::facts()) };
         let (function, gateway) = filtering(info).await;
         filter(&gateway, 1, &["a", "b"]).await;
         let pod = FilterRequest::decode(function.backend.messages("Filter").remove(0)).unwrap().pod.unwrap();
         assert_eq!(pod.identity.is_none(), is_pure);
-        assert!(pod.raw_json.is_empty() && pod.facts.unwrap().labels["app"] == "web");
+        assert!(pod.raw_json.is_empty() && pod.facts.unwrap().labels.unwrap().entries["app"] == "web");
     }
 }
 
 #[tokio::test]
 async fn a_failure_about_the_missing_nodes_fails_the_call() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
     let gateway = watching(&backend).await;
     assert_eq!(filter(&gateway, 1, &["a", "b"]).await, left(&["b"]));
@@ -175,7 +169,7 @@ async fn one_call_in_ten_is_a_check_here_and_a_disagreement_ends_remembering() {
         ((|state| state.strict = true) as Turn, "filter", "score"),
         (|state| state.bonus = 1, "score", "filter"),
     ] {
-        let function = Function::start(pure(NodeView::Facts)).await;
+        let function = Function::start(pure(reading::facts())).await;
         let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
         let gateway = paced(&backend, checking()).await;
         let mut client = Client::connect(gateway.address).await;
@@ -204,7 +198,7 @@ async fn one_call_in_ten_is_a_check_here_and_a_disagreement_ends_remembering() {
 
 #[tokio::test]
 async fn a_node_that_changes_during_a_check_is_no_disagreement() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let backend = configured("only", &function.backend, "filter: {timeout: 60s}");
     let gateway = paced(&backend, checking()).await;
     let mut client = Client::connect(gateway.address).await;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{self as api, NodeView, Verb};
+use extender_policy_api::v1beta1::{self as api, Verb};
 use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
@@ -23,13 +23,13 @@ use crate::{
         backend::{Act, Scripted, filtered, info},
         in_full, node, pass, preempting,
         preempting::kept,
-        until,
+        reading, until,
     },
 };
 
 /// A backend that refuses every call before it is processed.
 async fn refusing(has_side_effects: bool) -> Scripted {
-    let mut info = info(NodeView::Name);
+    let mut info = info(reading::names());
     if has_side_effects {
         info.verbs[0].set_effects(api::Effects::ChangesOutside);
     }
@@ -93,7 +93,7 @@ async fn a_call_that_may_have_been_processed_or_has_side_effects_is_not_tried_ag
     for (act, side_effects) in [(Act::Reset, false), (Act::Status(14, "not now"), false), (Act::Refuse, true)]
     {
         let script = |act: Act| {
-            let mut info = info(NodeView::Name);
+            let mut info = info(reading::names());
             if side_effects {
                 info.verbs[0].set_effects(api::Effects::ChangesOutside);
             }
@@ -113,7 +113,7 @@ async fn a_call_that_may_have_been_processed_or_has_side_effects_is_not_tried_ag
 async fn retries_are_a_share_of_the_calls() {
     let refusals = Arc::new(AtomicUsize::new(0));
     let (counted, asked) = (Arc::clone(&refusals), AtomicUsize::new(0));
-    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
+    let moody = Scripted::start(info(reading::names()), move |_, message| {
         // After five refusals in a row it would be left out.
         if asked.fetch_add(1, Ordering::Relaxed) % 5 == 4 {
             return Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
@@ -137,8 +137,8 @@ async fn retries_are_a_share_of_the_calls() {
 /// The other address needs facts about a node for which the call waits.
 #[tokio::test]
 async fn the_wait_for_nodes_before_a_retry_is_a_part_of_its_time() {
-    let refuses = Scripted::start(preempting::info(NodeView::Name), |_, _| Act::Refuse).await;
-    let answers = preempting::keeping(NodeView::Facts, vec![kept(0, &[0, 1])]).await;
+    let refuses = Scripted::start(preempting::info(reading::names()), |_, _| Act::Refuse).await;
+    let answers = preempting::keeping(reading::facts(), vec![kept(0, &[0, 1])]).await;
     let cadences = Cadences { unknown_nodes: Duration::from_millis(200), ..patient() };
     let sources = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 60s}";
     let racks = "- {name: racks, url: 'http://racks.test:9000', preempt: {timeout: 30s}}";
@@ -175,7 +175,7 @@ async fn all_tries_of_a_call_have_one_deadline() {
         let address = || {
             let (first, refuses) = (Arc::clone(&first), refuses.clone());
             let info = match method {
-                "Preempt" => preempting::info(NodeView::Name),
+                "Preempt" => preempting::info(reading::names()),
                 _ => hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore]),
             };
             Scripted::start(info, move |verb, message| match verb {

@@ -9,12 +9,13 @@ use crate::support::{
     function::{Function, about, about_objects, labelled, pure, sibling},
     http::Client,
     program::{OWN, Program},
+    reading,
     relay::{Relay, Revised},
     sdk::{self, Running, Seen},
     steady, until,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{GetInfoResponse, NodeView, Scope};
+use extender_policy_api::v1beta1::{GetInfoResponse, PodPart, Scope};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -61,7 +62,7 @@ async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
 
 #[tokio::test]
 async fn another_revision_in_the_handshake_forgets() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     // However many calls there are until then, none of them is a check.
     let gateway = paced(&function, FILTER, eager()).await;
     filter(&gateway, &["a", "b"]).await;
@@ -69,7 +70,7 @@ async fn another_revision_in_the_handshake_forgets() {
     assert_eq!(function.filtered().len(), 1);
     {
         let mut behaviour = function.state();
-        behaviour.info = GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) };
+        behaviour.info = GetInfoResponse { revision: "r2".into(), ..pure(reading::facts()) };
         (behaviour.revision, behaviour.strict) = ("r2".into(), true);
     }
     // The backend gets no calls, so only the handshake can tell.
@@ -87,19 +88,15 @@ async fn until_refreshed(function: &Function) {
 
 #[tokio::test]
 async fn a_change_of_views_that_comes_too_soon_still_ends_the_use_of_cached_answers() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = paced(&function, FILTER, eager()).await;
     // The first change of views is accepted, the second one comes too soon.
     for (revision, prefix) in [("r2", "two.example.com/"), ("r3", "three.example.com/")] {
         filter(&gateway, &["a", "b"]).await;
         {
             let mut state = function.state();
-            let prefixes = vec![prefix.to_owned()];
-            state.info = GetInfoResponse {
-                revision: revision.into(),
-                annotation_prefixes: prefixes,
-                ..pure(NodeView::Facts)
-            };
+            let reads = reading::with_annotations(reading::facts(), prefix);
+            state.info = GetInfoResponse { revision: revision.into(), ..pure(reads) };
             (state.revision, state.strict) = (revision.into(), revision == "r3");
         }
         until_refreshed(&function).await;
@@ -109,7 +106,7 @@ async fn a_change_of_views_that_comes_too_soon_still_ends_the_use_of_cached_answ
 
 #[tokio::test]
 async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = paced(&function, FILTER, eager()).await;
     filter(&gateway, &["a"]).await;
     let handshakes = function.hold_handshakes();
@@ -152,7 +149,7 @@ async fn filter_answers_by_one_revision_whatever_is_remembered() {
         (&["b"], none, &[&["a"], all]),
         (all, all, &[]),
     ] {
-        let function = Function::start(pure(NodeView::Facts)).await;
+        let function = Function::start(pure(reading::facts())).await;
         let gateway = gateway(&function, BOTH).await;
         if !remembered.is_empty() {
             filter(&gateway, remembered).await;
@@ -169,7 +166,7 @@ async fn filter_answers_by_one_revision_whatever_is_remembered() {
 
 #[tokio::test]
 async fn a_check_that_another_revision_answers_is_its_answer_and_no_disagreement() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = paced(&function, BOTH, checking()).await;
     let mut client = Client::connect(gateway.address).await;
     let body = about(&sibling(1), &["a", "b"]);
@@ -219,7 +216,7 @@ async fn filter_answers_by_one_revision_where_nodes_are_named_by_ids() {
 
 #[tokio::test]
 async fn scores_of_two_revisions_make_no_answer_together() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = gateway(&function, "score: {timeout: 60s}").await;
     let prioritize =
         async |names: &[&str]| gateway.post("/prioritize", about(&sibling(1), names)).await.json();
@@ -234,7 +231,7 @@ async fn scores_of_two_revisions_make_no_answer_together() {
 
 #[tokio::test]
 async fn a_backend_that_is_not_remembered_still_has_one_round() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = gateway(&function, BOTH).await;
     let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
@@ -249,7 +246,7 @@ async fn a_backend_that_is_not_remembered_still_has_one_round() {
 
 #[tokio::test]
 async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revision() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = gateway(&function, BOTH).await;
     let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
@@ -268,7 +265,7 @@ async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revisi
 
 #[tokio::test]
 async fn early_scores_of_a_backend_that_is_not_pure_after_all_are_of_one_revision_too() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let gateway = paced(&function, BOTH, checking()).await;
     let mut client = Client::connect(gateway.address).await;
     let body = about(&sibling(1), &["a", "b"]);
@@ -295,7 +292,7 @@ async fn early_scores_of_a_backend_that_is_not_pure_after_all_are_of_one_revisio
 
 #[tokio::test]
 async fn backends_with_other_args_share_nothing() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let url = function.backend.address;
     let one =
         |name: &str| format!("- {{name: {name}, url: 'http://{url}', args: {{by: {name}}}, {FILTER}}}\n");
@@ -311,7 +308,7 @@ async fn backends_with_other_args_share_nothing() {
 
 #[tokio::test]
 async fn a_reload_forgets_what_it_changes_and_nothing_else() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(reading::facts())).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     let text = |args: &str, prefix: &str| {
@@ -349,18 +346,25 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
 /// Changes a declaration.
 type Change = fn(&mut GetInfoResponse);
 
+/// The filter reads this part of pods, too.
+fn reads_of_pod(info: &mut GetInfoResponse, part: PodPart) {
+    info.verbs[0].reads.as_mut().unwrap().pod.as_mut().unwrap().parts.push(part.into());
+}
+
 #[tokio::test]
 async fn a_contradiction_refuses_the_verb_with_a_sentence() {
     let whole_set = |info: &mut GetInfoResponse| info.verbs[0].scope = Scope::WholeSet as i32;
-    let raw_nodes = |info: &mut GetInfoResponse| info.verbs[0].node_view = NodeView::FactsAndRaw as i32;
-    let raw_pod = |info: &mut GetInfoResponse| info.pod_raw = true;
-    let cases: [(Change, &str); 3] = [
+    let raw_nodes = |info: &mut GetInfoResponse| info.verbs[0].reads = Some(reading::json());
+    let raw_pod = |info: &mut GetInfoResponse| reads_of_pod(info, PodPart::RawJson);
+    let identity = |info: &mut GetInfoResponse| reads_of_pod(info, PodPart::Identity);
+    let cases: [(Change, &str); 4] = [
         (whole_set, "depends on the whole set of nodes"),
-        (raw_nodes, "requests the JSON of nodes"),
-        (raw_pod, "requests the JSON of pods"),
+        (raw_nodes, "reads the JSON of nodes"),
+        (raw_pod, "reads the JSON of pods"),
+        (identity, "reads the identity of pods"),
     ];
     for (contradict, why) in cases {
-        let mut info = pure(NodeView::Facts);
+        let mut info = pure(reading::facts());
         contradict(&mut info);
         let function = Function::start(info).await;
         let gateway = gateway(&function, FILTER).await;

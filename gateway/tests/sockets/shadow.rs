@@ -6,10 +6,10 @@ use crate::support::{
     by_name, ended,
     function::labelled,
     preempting::{adding, call, info, keeping, kept, left, request, sparing},
-    until,
+    reading, until,
 };
 use extender_gateway_core::Verb as CallVerb;
-use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
+use extender_policy_api::v1beta1::{self as api, FilterRequest, GetInfoResponse, Purpose, Verb};
 use prost::Message;
 use serde_json::json;
 
@@ -65,7 +65,7 @@ async fn a_shadow_that_is_down_has_failed() {
 /// Nobody waits for a shadow, so all of its time is left when it is asked.
 #[tokio::test]
 async fn a_shadow_has_exactly_its_timeout() {
-    let victims = Scripted::start(info(NodeView::Name), |_, _| Act::Hang).await;
+    let victims = Scripted::start(info(reading::names()), |_, _| Act::Hang).await;
     let nodes = Scripted::always(Act::Hang).await;
     let short = backend("short", &nodes, "mode: Shadow, filter: {timeout: 1ms}, score: {timeout: 499ms}");
     let other = backend("other", &victims, "mode: Shadow, preempt: {timeout: 1ms}");
@@ -106,8 +106,8 @@ async fn beside(shadows: &[(&str, &Scripted, &str)]) -> Gateway {
 async fn a_shadow_that_would_change_the_victims_disagrees_and_changes_nothing() {
     let agreeing = sparing(&[], &[]).await;
     let dropping = sparing(&["n2"], &[]).await;
-    let adding = keeping(NodeView::Name, vec![adding(0, &[0], &["u9"]), kept(1, &[0])]).await;
-    let failing = keeping(NodeView::Name, vec![kept(7, &[0])]).await;
+    let adding = keeping(reading::names(), vec![adding(0, &[0], &["u9"]), kept(1, &[0])]).await;
+    let failing = keeping(reading::names(), vec![kept(7, &[0])]).await;
     let sparing_all = sparing(&[], &["u1"]).await;
     let gateway = beside(&[
         ("agreeing", &agreeing, ""),
@@ -139,8 +139,8 @@ async fn a_shadow_that_would_change_the_victims_disagrees_and_changes_nothing() 
 
 #[tokio::test]
 async fn nothing_waits_for_a_shadow() {
-    let hanging = Scripted::start(info(NodeView::Name), |_, _| Act::Hang).await;
-    let facts = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let hanging = Scripted::start(info(reading::names()), |_, _| Act::Hang).await;
+    let facts = keeping(reading::facts(), vec![kept(0, &[0])]).await;
     let gateway = beside(&[("hanging", &hanging, ""), ("facts", &facts, "")]).await;
     assert_eq!(gateway.post("/preempt", call()).await.json(), decided());
     assert!(!gateway.metrics.text().contains("shadow_answers_total{backend=\"hanging\""), "it still thinks");
@@ -150,7 +150,7 @@ async fn nothing_waits_for_a_shadow() {
 
 #[tokio::test]
 async fn a_shadow_whose_verb_changes_something_is_not_asked() {
-    let mut changing: GetInfoResponse = info(NodeView::Name);
+    let mut changing: GetInfoResponse = info(reading::names());
     for verb in changing.verbs.iter_mut().filter(|verb| verb.verb() == Verb::Preempt) {
         verb.set_effects(api::Effects::ChangesOutside);
     }
@@ -186,8 +186,8 @@ async fn a_shadow_that_does_not_answer_is_asked_sixteen_times_at_once() {
 /// Nothing else runs between the end of a call and the change of its node.
 #[tokio::test]
 async fn what_a_shadow_is_sent_is_encoded_after_the_response() {
-    let mut reads = filtering(NodeView::Facts);
-    reads.verbs.extend(info(NodeView::Facts).verbs);
+    let mut reads = filtering(reading::facts());
+    reads.verbs.extend(info(reading::facts()).verbs);
     let shadow = Scripted::start(reads, |_, _| Act::Hang).await;
     let verbs = "filter: {timeout: 60s}, score: {timeout: 60s}, preempt: {timeout: 60s}";
     let configured = backend("shadow", &shadow, &format!("mode: Shadow, {verbs}"));
@@ -208,6 +208,6 @@ async fn what_a_shadow_is_sent_is_encoded_after_the_response() {
         until("it is asked", || !shadow.messages(method).is_empty()).await;
         // Preempt has the nodes in the same field.
         let row = rows(&shadow.messages(method)[0]).remove(0);
-        assert_eq!(row.facts.unwrap().labels["state"], "after", "{method}");
+        assert_eq!(row.facts.unwrap().labels.unwrap().entries["state"], "after", "{method}");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use tempfile::NamedTempFile;
 use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Semaphore, time::timeout};
@@ -13,6 +12,7 @@ use crate::support::{
     by_name,
     http::Client,
     program::{OWN, Program, Starting},
+    reading,
 };
 
 /// The program's limit, and how many connections try to exhaust it.
@@ -111,7 +111,7 @@ async fn requests_under_way_are_not_ended_for_new_connections() {
     let test = async {
         let answers = Arc::new(Semaphore::new(0));
         let permits = Arc::clone(&answers);
-        let backend = Scripted::start(info(NodeView::Name), move |_, message| {
+        let backend = Scripted::start(info(reading::names()), move |_, message| {
             Act::After(Arc::clone(&permits), filtered(&message, &["a"], "no").encode_to_vec())
         })
         .await;

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, ScoreRequest, Verb,
+    self as api, FilterRequest, GetInfoResponse, NodePart, Purpose, ScoreRequest, Verb,
 };
 use prost::Message;
 use serde_json::Value;
@@ -26,6 +26,7 @@ use crate::{
     support::{
         backend::{Act, Scripted, configured, filtered, info, result, rows, scored},
         program::signal,
+        reading,
         sdk::{self, Running},
     },
 };
@@ -98,7 +99,7 @@ async fn scripted(info: GetInfoResponse) -> Scripted {
 
 #[tokio::test]
 async fn a_decision_is_printed_as_explain_does_and_says_that_it_is_simulated() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::Facts)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::facts())).await);
     let (code, out, said) =
         files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --backend http://{}", backend.address)).await;
     assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
@@ -119,13 +120,13 @@ async fn a_decision_is_printed_as_explain_does_and_says_that_it_is_simulated() {
     let facts = filter.pod.unwrap().facts.unwrap();
     let owner = facts.owner.unwrap();
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("ReplicaSet", "web-xxxxxxxxxx"));
-    assert_eq!(facts.labels["app"], "web");
+    assert_eq!(facts.labels.unwrap().entries["app"], "web");
 }
 
 #[tokio::test]
 async fn of_a_configuration_the_backends_are_used_and_the_cluster_is_not() {
     let files = Files::new();
-    let (first, second) = (scripted(info(NodeView::Facts)).await, Scripted::refusing(&["c"], "no", 4).await);
+    let (first, second) = (scripted(info(reading::facts())).await, Scripted::refusing(&["c"], "no", 4).await);
     let matching = "match: {namespaces: [other]}, filter: {}";
     files.configure(
         &[
@@ -164,7 +165,7 @@ async fn of_a_configuration_the_backends_are_used_and_the_cluster_is_not() {
 
 #[tokio::test]
 async fn a_verb_with_side_effects_is_not_asked_and_rejects_nothing() {
-    let mut counting = info(NodeView::Name);
+    let mut counting = info(reading::names());
     counting.verbs.iter_mut().for_each(|verb| verb.set_effects(api::Effects::ChangesOutside));
     let (files, counting, other) =
         (Files::new(), scripted(counting).await, Scripted::refusing(&["c"], "no", 4).await);
@@ -211,7 +212,7 @@ async fn backends_that_are_starting_are_waited_for() {
         let handshakes = AtomicUsize::new(0);
         let script = move |verb: &str, message: Bytes| match verb {
             "GetInfo" if handshakes.fetch_add(1, Ordering::Relaxed) < 4 => Act::Status(14, "not now"),
-            "GetInfo" => Act::Message(info(NodeView::Name).encode_to_vec()),
+            "GetInfo" => Act::Message(info(reading::names()).encode_to_vec()),
             "Filter" => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
             _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
         };
@@ -253,7 +254,7 @@ async fn wrong_args_have_a_remedy_on_the_command_line() {
 #[tokio::test]
 async fn a_late_backend_has_a_remedy_and_a_node_has_all_answers() {
     let (files, late, other) =
-        (Files::new(), Scripted::always(Act::Hang).await, scripted(info(NodeView::Name)).await);
+        (Files::new(), Scripted::always(Act::Hang).await, scripted(info(reading::names())).await);
     let ignored = "filter: {failurePolicy: Ignore, timeout: 100ms}";
     files.configure(
         &(configured("late", &late, ignored) + &configured("other", &other, "filter: {timeout: 60s}")),
@@ -311,7 +312,7 @@ async fn json_usage_and_counts_come_from_the_files() {
 
 #[tokio::test]
 async fn the_rows_have_the_facts_of_the_file_whatever_the_first_handshake_requests() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::FactsAndRaw)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::json())).await);
     files.decided(&format!("--backend http://{}", backend.address)).await;
     let rows: Vec<api::NodeRow> = rows(&backend.messages("Filter")[0]);
     assert!(rows.iter().all(|row| row.raw_json.starts_with(b"{")), "{rows:?}");
@@ -319,7 +320,7 @@ async fn the_rows_have_the_facts_of_the_file_whatever_the_first_handshake_reques
 
 #[tokio::test]
 async fn several_pods_are_recorded_and_expected() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::names())).await);
     fs::create_dir(files.path().join("tests")).unwrap();
     files.write("other.json", r#"{"kind": "Pod", "metadata": {"name": "single"}}"#);
     let url = format!("http://{}", backend.address);
@@ -362,9 +363,9 @@ async fn several_pods_are_recorded_and_expected() {
 
 #[tokio::test]
 async fn a_usage_error_says_what_to_change() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::names())).await);
     let preempting =
-        Scripted::start(GetInfoResponse { verbs: Vec::new(), ..info(NodeView::Name) }, |_, _| Act::Hang)
+        Scripted::start(GetInfoResponse { verbs: Vec::new(), ..info(reading::names()) }, |_, _| Act::Hang)
             .await;
     let url = format!("http://{}", backend.address);
     files.configure(&configured("racks", &backend, "filter: {}"));
@@ -413,7 +414,7 @@ async fn a_usage_error_says_what_to_change() {
 
 #[tokio::test]
 async fn an_invalid_file_is_named() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::names())).await);
     files.configure(&configured("racks", &backend, "filter: {}"));
     let wrong = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nbackends: []\n";
     for (name, text) in
@@ -465,7 +466,7 @@ async fn an_invalid_file_is_named() {
 
 #[tokio::test]
 async fn it_decides_again_when_a_file_changes() {
-    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    let (files, backend) = (Files::new(), scripted(info(reading::names())).await);
     let arguments = format!("--nodes nodes.yaml --pod pod.yaml --watch --backend http://{}", backend.address);
     let mut child = files.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -506,7 +507,7 @@ async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
         };
         Act::Message(response.encode_to_vec())
     });
-    let (hook, policy) = (hook.await, scripted(info(NodeView::Facts)).await);
+    let (hook, policy) = (hook.await, scripted(info(reading::facts())).await);
     let line = format!(
         "--nodes nodes.yaml --pod pod.yaml --backend room=http://{} --backend http://{}",
         hook.address, policy.address
@@ -519,7 +520,7 @@ async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
     assert_eq!(taints, [1, 0, 0]);
     // A hook that reads usage needs pods.
     let mut usage = hooks(&[Verb::BeforeFilterNodes]);
-    usage.verbs[2].usage = true;
+    usage.verbs[2].reads = Some(reading::with_part(reading::facts(), NodePart::Usage));
     let needy = Scripted::start(usage, |verb, message| agrees(verb, &message)).await;
     let line = format!("--nodes nodes.yaml --pod pod.yaml --backend room=http://{}", needy.address);
     let (code, _, said) = files.tried(&line).await;

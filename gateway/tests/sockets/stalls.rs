@@ -6,13 +6,14 @@ use bytes::Bytes;
 use extender_policy_api::v1beta1::{
     self as api, Call, FilterRequest, NodeRow, NodeRows, Nodes, PodFacts, Purpose, nodes::Form,
 };
-use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict, View};
+use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict};
 use h2::{
     SendStream,
     client::{ResponseFuture, SendRequest},
 };
 use http::Request;
 use prost::Message;
+use ring::digest::{SHA256, digest};
 use tokio::{
     net::TcpStream,
     runtime,
@@ -31,7 +32,7 @@ struct Stalling {
 
 impl Policy for Stalling {
     fn info(&self) -> Info {
-        Info::new("stalling", "1").filters(Verb::per_node().view(View::Name))
+        Info::new("stalling", "1").filters(Verb::per_node())
     }
 
     fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
@@ -66,9 +67,10 @@ fn open(requests: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendS
 
 /// A filter call about one node.
 fn filter(requests: &mut SendRequest<Bytes>) -> (ResponseFuture, SendStream<Bytes>) {
-    let row = NodeRow { name: "a".into(), ..NodeRow::default() };
-    let nodes = Some(Nodes { count: 1, form: Some(Form::Rows(NodeRows { rows: vec![row] })) });
-    let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
+    let nodes = Some(Nodes { count: 1, form: Some(Form::Rows(NodeRows { rows: vec![NodeRow::default()] })) });
+    // The policy reads nothing.
+    let reads = Bytes::copy_from_slice(digest(&SHA256, b"").as_ref());
+    let call = Some(Call { purpose: Purpose::Decide.into(), reads, ..Call::default() });
     let pod = Some(api::Pod { facts: Some(PodFacts::default()), ..api::Pod::default() });
     let question = FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec();
     let (response, mut stream) = open(requests, "PolicyService/Filter");

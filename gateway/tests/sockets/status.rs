@@ -8,9 +8,9 @@ use crate::support::{
     by_name,
     http::Client,
     program::{OWN, Program, Starting},
+    reading,
 };
 use extender_gateway_api::{DecisionList, RejectedBecause, Status};
-use extender_policy_api::v1beta1::NodeView;
 use jiff::{SignedDuration, Timestamp};
 use prost::Message;
 use tokio::{
@@ -92,7 +92,7 @@ async fn before_it_serves_it_says_what_it_waits_for() {
 #[tokio::test]
 async fn a_gateway_says_how_it_and_its_backends_are() {
     within(async {
-        let good = Scripted::start(info(NodeView::Name), |verb, message| match verb {
+        let good = Scripted::start(info(reading::names()), |verb, message| match verb {
             "Filter" => Act::Message(filtered(&message, &["b"], "no").encode_to_vec()),
             _ => Act::Status(13, "broken"),
         })

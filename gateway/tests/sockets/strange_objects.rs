@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use extender_gateway_api::Status;
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 
@@ -10,6 +9,7 @@ use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, filtered, info, scored},
     preempting::{self, gateway, sparing},
+    reading,
 };
 
 /// What a kubelet or a tenant may write into `managedFields`.
@@ -54,7 +54,7 @@ async fn policy() -> Scripted {
         "Filter" => Act::Message(filtered(&message, &["n3"], "no").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 4).encode_to_vec()),
     };
-    Scripted::start(info(NodeView::FactsAndRaw), script).await
+    Scripted::start(info(reading::json()), script).await
 }
 
 async fn start(policy: &Scripted) -> Seen {

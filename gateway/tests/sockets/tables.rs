@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use crate::support::{
     TEST_TIMEOUT,
-    backend::info,
     function::{about, sibling},
     pass,
     relay::{Relay, Stream},
-    sdk::{Running, Seen, declared, facts, pure},
+    sdk::{Running, Seen, annotated, annotated_inline, declared, facts, pure},
     written::Written,
 };
-use extender_gateway_backend::info::NODE_TABLE_SERVICE;
-use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -276,15 +273,6 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
 }
 
-/// A declaration of the backend, with or without tables.
-fn introduced(prefix: &str, services: &[&str]) -> GetInfoResponse {
-    GetInfoResponse {
-        annotation_prefixes: vec![prefix.to_owned()],
-        services: services.iter().map(|&service| service.to_owned()).collect(),
-        ..info(NodeView::Facts)
-    }
-}
-
 /// Waits until this many streams were opened, of which this many are still open.
 async fn streams(seen: &Seen, opened: usize, open: usize) {
     let counted = async {
@@ -301,17 +289,17 @@ async fn a_stream_ends_with_the_handshake_that_does_not_ask_for_it() {
     let seen = holding(&backend).await;
     let first = seen.said().table;
     streams(&seen, 1, 1).await;
-    // Another view: the previous stream is useless.
-    seen.relay.introduce(Some(introduced("example.com/", &[NODE_TABLE_SERVICE])));
+    // Another selection: the previous stream is useless.
+    backend.declare(annotated);
     streams(&seen, 2, 1).await;
     let second = seen.until_held(&all()).await.table;
     // No tables at all.
-    seen.relay.introduce(Some(introduced("example.com/", &[])));
+    backend.declare(annotated_inline);
     streams(&seen, 2, 0).await;
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     assert_eq!((seen.said().table, seen.said().rows.len()), (String::new(), 2));
     // And back.
-    seen.relay.introduce(None);
+    backend.declare(facts);
     streams(&seen, 3, 1).await;
     let third = seen.until_held(&all()).await.table;
     assert!(first != second && second != third && third != first);

@@ -7,11 +7,12 @@ use crate::support::{
     function::{about, about_objects, sibling},
     http::Client,
     program::{OWN, Program},
+    reading,
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, in_turn, node, raw},
     until,
 };
-use extender_policy_api::v1beta1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::FilterRequest;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::{
@@ -39,7 +40,7 @@ fn brings(pod: u32, node: &str) -> String {
 
 /// A backend that accepts every node; its answers about pod 7 need a permit.
 async fn holding_pod_7(permits: Arc<Semaphore>) -> Scripted {
-    Scripted::start(info(NodeView::Name), move |_, message| {
+    Scripted::start(info(reading::names()), move |_, message| {
         let pod = FilterRequest::decode(message.clone()).unwrap().pod.unwrap();
         let answer = filtered(&message, &[], "").encode_to_vec();
         match pod.identity.unwrap().uid.as_str() {

@@ -37,6 +37,10 @@ pub const STATUS_MESSAGE_BYTES: usize = 1024;
 pub const JSON_BYTES: usize = 4194304;
 /// the reason of a change: the rest is cut off (58.4).
 pub const CHANGE_REASON_BYTES: usize = 200;
+/// outcomes of a request (62).
+pub const OUTCOMES: usize = 256;
+/// outcomes that wait for a backend (62).
+pub const PENDING_OUTCOMES: usize = 10000;
 /// a request, where the handshake has no `max_request_bytes` (4.1).
 pub const REQUEST_BYTES: usize = 4194304;
 /// the name of a cluster.
@@ -53,8 +57,6 @@ pub const REVISION_BYTES: usize = 64;
 pub const HANDSHAKE_TEXT_BYTES: usize = 256;
 /// entries of `requires`, of `services` and of `verbs` (8.3).
 pub const HANDSHAKE_ENTRIES: usize = 32;
-/// entries of `annotation_prefixes` (8.3).
-pub const ANNOTATION_PREFIXES: usize = 64;
 /// entries of `introspection` (8.3).
 pub const PATHS: usize = 64;
 /// an entry of `introspection`, encoded (8.3).

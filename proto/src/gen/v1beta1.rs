@@ -75,13 +75,6 @@ pub struct GetInfoResponse {
     /// ignored.
     #[prost(message, repeated, tag = "7")]
     pub verbs: ::prost::alloc::vec::Vec<VerbInfo>,
-    /// OPTIONAL. The backend wants Pod.raw_json. False: it is not sent.
-    #[prost(bool, tag = "8")]
-    pub pod_raw: bool,
-    /// OPTIONAL. The annotations of pods and nodes that verbs without `reads` get in the facts: those whose key
-    /// begins with one of these. An empty string means all. Absent: none are sent.
-    #[prost(string, repeated, tag = "9")]
-    pub annotation_prefixes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
     /// larger one; the call fails with a message. Absent or 0: REQUEST_BYTES, gRPC's usual limit.
     #[prost(uint64, tag = "10")]
@@ -133,10 +126,6 @@ pub struct VerbInfo {
     /// REQUIRED. The verb.
     #[prost(enumeration = "Verb", tag = "1")]
     pub verb: i32,
-    /// REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
-    /// know the view or cannot provide it, it rejects the verb with a message.
-    #[prost(enumeration = "NodeView", tag = "2")]
-    pub node_view: i32,
     /// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
     #[prost(enumeration = "Scope", tag = "3")]
     pub scope: i32,
@@ -156,12 +145,8 @@ pub struct VerbInfo {
     /// with NORMALIZATION_NONE. False: the largest is the best.
     #[prost(bool, tag = "9")]
     pub reversed: bool,
-    /// OPTIONAL. The backend wants NodeRow.usage. A gateway that does not watch pods rejects the verb with a
-    /// message. False: it is not sent.
-    #[prost(bool, tag = "10")]
-    pub usage: bool,
-    /// OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
-    /// annotation_prefixes selects.
+    /// REQUIRED, if empty. What the verb reads of pods and nodes. If the gateway does not know a part or cannot provide it, it
+    /// rejects the verb with a message.
     #[prost(message, optional, tag = "11")]
     pub reads: ::core::option::Option<Reads>,
     /// REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
@@ -181,7 +166,8 @@ pub struct Reads {
     /// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
     #[prost(message, optional, tag = "2")]
     pub pod: ::core::option::Option<PodReads>,
-    /// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts.
+    /// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter. A verb that reads the name alone, or
+    /// nothing, is also asked about nodes that the gateway does not know.
     #[prost(message, optional, tag = "3")]
     pub node: ::core::option::Option<NodeReads>,
 }
@@ -203,8 +189,12 @@ pub struct PodReads {
     /// besides the calls, rejects the verb with a message. Absent: none.
     #[prost(message, repeated, tag = "4")]
     pub topology_counts: ::prost::alloc::vec::Vec<TopologyCountReads>,
+    /// OPTIONAL. All of PodFacts but annotations: every part of it and every label, those included that later versions add. Then
+    /// there are no `labels`, and in `parts` only POD_PART_IDENTITY and POD_PART_RAW_JSON. False: what is declared.
+    #[prost(bool, tag = "5")]
+    pub everything: bool,
 }
-/// What a verb reads of a node and of the pods on it. VerbInfo.usage adds the usage.
+/// What a verb reads of a node and of the pods on it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeReads {
     /// OPTIONAL. Each once. Absent: none.
@@ -221,6 +211,11 @@ pub struct NodeReads {
     /// not watch pods rejects the verb with a message. Absent: none.
     #[prost(message, repeated, tag = "4")]
     pub pod_counts: ::prost::alloc::vec::Vec<PodCountReads>,
+    /// OPTIONAL. The name and all of NodeFacts but annotations and images: every part of it and every label, those included that
+    /// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_IMAGES and
+    /// NODE_PART_RAW_JSON. False: what is declared.
+    #[prost(bool, tag = "5")]
+    pub everything: bool,
 }
 /// By what the pods on a node are counted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -256,11 +251,11 @@ pub struct TopologyCountReads {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MapReads {
     /// OPTIONAL. Keys, in ascending order of their bytes, each once, at most KEY_BYTES each. Their values are sent
-    /// in this order, without the keys: PodFacts.label_values and the like.
+    /// in this order, without the keys: MapValues.values.
     #[prost(string, repeated, tag = "1")]
     pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// OPTIONAL. Prefixes of keys, at most KEY_BYTES each, none of them the beginning of a key in `keys`. The
-    /// entries are sent with their keys: PodFacts.labels and the like. The empty prefix means all. Absent: none.
+    /// entries are sent with their keys: MapValues.entries. The empty prefix means all. Absent: none.
     #[prost(string, repeated, tag = "2")]
     pub prefixes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -270,13 +265,13 @@ pub struct MapReads {
 pub enum ChangedPart {
     /// Rejected.
     Unspecified = 0,
-    /// PodFacts.labels and label_values, and so on.
+    /// PodFacts.labels, and so on.
     PodLabels = 1,
     PodNodeSelector = 2,
     PodNodeAffinity = 3,
     PodTolerations = 4,
     PodRequests = 5,
-    /// NodeFacts.labels and label_values, and so on.
+    /// NodeFacts.labels, and so on.
     NodeLabels = 6,
     NodeTaints = 7,
     NodeAllocatable = 8,
@@ -379,6 +374,16 @@ pub enum PodPart {
     NodeAffinity = 10,
     Volumes = 11,
     SchedulerName = 12,
+    /// Pod.raw_json. Not for a pure verb.
+    RawJson = 13,
+    Containers = 14,
+    PodAffinity = 15,
+    TopologySpread = 16,
+    ResourceClaims = 17,
+    PodGroupName = 18,
+    RuntimeClassName = 19,
+    PreemptionPolicy = 20,
+    ServiceAccountName = 21,
 }
 impl PodPart {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -400,6 +405,15 @@ impl PodPart {
             Self::NodeAffinity => "POD_PART_NODE_AFFINITY",
             Self::Volumes => "POD_PART_VOLUMES",
             Self::SchedulerName => "POD_PART_SCHEDULER_NAME",
+            Self::RawJson => "POD_PART_RAW_JSON",
+            Self::Containers => "POD_PART_CONTAINERS",
+            Self::PodAffinity => "POD_PART_POD_AFFINITY",
+            Self::TopologySpread => "POD_PART_TOPOLOGY_SPREAD",
+            Self::ResourceClaims => "POD_PART_RESOURCE_CLAIMS",
+            Self::PodGroupName => "POD_PART_POD_GROUP_NAME",
+            Self::RuntimeClassName => "POD_PART_RUNTIME_CLASS_NAME",
+            Self::PreemptionPolicy => "POD_PART_PREEMPTION_POLICY",
+            Self::ServiceAccountName => "POD_PART_SERVICE_ACCOUNT_NAME",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -418,6 +432,15 @@ impl PodPart {
             "POD_PART_NODE_AFFINITY" => Some(Self::NodeAffinity),
             "POD_PART_VOLUMES" => Some(Self::Volumes),
             "POD_PART_SCHEDULER_NAME" => Some(Self::SchedulerName),
+            "POD_PART_RAW_JSON" => Some(Self::RawJson),
+            "POD_PART_CONTAINERS" => Some(Self::Containers),
+            "POD_PART_POD_AFFINITY" => Some(Self::PodAffinity),
+            "POD_PART_TOPOLOGY_SPREAD" => Some(Self::TopologySpread),
+            "POD_PART_RESOURCE_CLAIMS" => Some(Self::ResourceClaims),
+            "POD_PART_POD_GROUP_NAME" => Some(Self::PodGroupName),
+            "POD_PART_RUNTIME_CLASS_NAME" => Some(Self::RuntimeClassName),
+            "POD_PART_PREEMPTION_POLICY" => Some(Self::PreemptionPolicy),
+            "POD_PART_SERVICE_ACCOUNT_NAME" => Some(Self::ServiceAccountName),
             _ => None,
         }
     }
@@ -436,6 +459,15 @@ pub enum NodePart {
     Allocatable = 5,
     /// NodeRow.name.
     Name = 6,
+    /// NodeRow.usage. A gateway that does not watch pods rejects the verb with a message.
+    Usage = 7,
+    /// NodeRow.raw_json. Not for a pure verb.
+    RawJson = 8,
+    /// NodeFacts.images, and so on. The gateway keeps the JSON of nodes for IMAGES, as for RAW_JSON: some kilobytes for each.
+    Images = 9,
+    SystemInfo = 10,
+    Addresses = 11,
+    ProviderId = 12,
 }
 impl NodePart {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -451,6 +483,12 @@ impl NodePart {
             Self::Capacity => "NODE_PART_CAPACITY",
             Self::Allocatable => "NODE_PART_ALLOCATABLE",
             Self::Name => "NODE_PART_NAME",
+            Self::Usage => "NODE_PART_USAGE",
+            Self::RawJson => "NODE_PART_RAW_JSON",
+            Self::Images => "NODE_PART_IMAGES",
+            Self::SystemInfo => "NODE_PART_SYSTEM_INFO",
+            Self::Addresses => "NODE_PART_ADDRESSES",
+            Self::ProviderId => "NODE_PART_PROVIDER_ID",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -463,6 +501,12 @@ impl NodePart {
             "NODE_PART_CAPACITY" => Some(Self::Capacity),
             "NODE_PART_ALLOCATABLE" => Some(Self::Allocatable),
             "NODE_PART_NAME" => Some(Self::Name),
+            "NODE_PART_USAGE" => Some(Self::Usage),
+            "NODE_PART_RAW_JSON" => Some(Self::RawJson),
+            "NODE_PART_IMAGES" => Some(Self::Images),
+            "NODE_PART_SYSTEM_INFO" => Some(Self::SystemInfo),
+            "NODE_PART_ADDRESSES" => Some(Self::Addresses),
+            "NODE_PART_PROVIDER_ID" => Some(Self::ProviderId),
             _ => None,
         }
     }
@@ -509,43 +553,6 @@ impl Verb {
             "VERB_BEFORE_FILTER" => Some(Self::BeforeFilter),
             "VERB_BEFORE_FILTER_NODES" => Some(Self::BeforeFilterNodes),
             "VERB_BEFORE_SCORE" => Some(Self::BeforeScore),
-            _ => None,
-        }
-    }
-}
-/// The content of a NodeRow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum NodeView {
-    /// Rejected: the backend must set a view.
-    Unspecified = 0,
-    /// Only the name. Works without a watch of nodes, and for nodes that the gateway does not know.
-    Name = 1,
-    /// Name and facts.
-    Facts = 2,
-    /// Name, facts and the object's JSON.
-    FactsAndRaw = 3,
-}
-impl NodeView {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "NODE_VIEW_UNSPECIFIED",
-            Self::Name => "NODE_VIEW_NAME",
-            Self::Facts => "NODE_VIEW_FACTS",
-            Self::FactsAndRaw => "NODE_VIEW_FACTS_AND_RAW",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NODE_VIEW_UNSPECIFIED" => Some(Self::Unspecified),
-            "NODE_VIEW_NAME" => Some(Self::Name),
-            "NODE_VIEW_FACTS" => Some(Self::Facts),
-            "NODE_VIEW_FACTS_AND_RAW" => Some(Self::FactsAndRaw),
             _ => None,
         }
     }
@@ -663,6 +670,23 @@ impl Normalization {
         }
     }
 }
+/// The labels or annotations of an object, as MapReads declares them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MapValues {
+    /// OPTIONAL. The values of MapReads.keys: exactly as many, in their order. A key that the object lacks has an empty value
+    /// and is in `absent`.
+    #[prost(string, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Positions in `values` of the keys that the object lacks, in ascending order.
+    #[prost(uint32, repeated, tag = "2")]
+    pub absent: ::prost::alloc::vec::Vec<u32>,
+    /// OPTIONAL. The entries whose key begins with one of MapReads.prefixes; all labels where everything is read.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub entries: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
 /// Amounts in kube-scheduler's own units, so that backends need not parse quantities. Fractions are rounded
 /// up; amounts beyond the type's range are its largest value.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -698,7 +722,7 @@ pub struct NonZero {
     #[prost(int64, tag = "2")]
     pub memory: i64,
 }
-/// The nodes of a request. The gateway encodes them once for all backends with the same view.
+/// The nodes of a request. The gateway encodes them once for all backends that read the same.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Nodes {
     /// REQUIRED. The number of nodes, at least 1; the backend compares it with what it read.
@@ -718,7 +742,7 @@ pub mod nodes {
         /// Inline: every node in this message.
         #[prost(message, tag = "2")]
         Rows(super::NodeRows),
-        /// By the ids of a table that the backend holds. Sent only to a backend that holds a table of this view
+        /// By the ids of a table that the backend holds. Sent only to a backend that holds a table with what is read
         /// (NodeTableService).
         #[prost(message, tag = "3")]
         Table(super::NodeRef),
@@ -751,20 +775,20 @@ pub struct NodeRef {
     #[prost(message, repeated, tag = "4")]
     pub rows: ::prost::alloc::vec::Vec<NodeRow>,
 }
-/// One node. VerbInfo.node_view selects the fields.
+/// One node, as NodeReads declares it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeRow {
     /// REQUIRED, unless VerbInfo.reads leaves it out. metadata.name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// OPTIONAL. Absent in NODE_VIEW_NAME.
+    /// REQUIRED, if empty, unless VerbInfo.reads has at most the name.
     #[prost(message, optional, tag = "2")]
     pub facts: ::core::option::Option<NodeFacts>,
-    /// OPTIONAL. The object's JSON, unchanged, as kube-scheduler or the apiserver sent it. Only in
-    /// NODE_VIEW_FACTS_AND_RAW.
+    /// OPTIONAL. The object's JSON, unchanged, as kube-scheduler or the apiserver sent it. Only with
+    /// NODE_PART_RAW_JSON.
     #[prost(bytes = "bytes", tag = "3")]
     pub raw_json: ::prost::bytes::Bytes,
-    /// OPTIONAL. Only if VerbInfo.usage is set. Absent: not known.
+    /// OPTIONAL. Only with NODE_PART_USAGE. Absent: not known.
     #[prost(message, optional, tag = "4")]
     pub usage: ::core::option::Option<NodeUsage>,
     /// OPTIONAL. The pods on the node, counted as Reads.node.pod_counts declares: exactly as many entries, in the
@@ -818,30 +842,16 @@ pub struct NodeUsage {
     pub nonzero: ::core::option::Option<NonZero>,
 }
 /// The data about a node that most policies need. It contains nothing that changes on an idle node: no
-/// heartbeat times, no resource version. Equal facts have equal bytes. With VerbInfo.reads only what is declared is
-/// sent; all other fields are absent.
+/// heartbeat times, no resource version. Equal facts have equal bytes. Only what VerbInfo.reads declares is sent; all other
+/// fields are absent.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeFacts {
-    /// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
-    /// none.
-    #[prost(btree_map = "string, string", tag = "1")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
-    /// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
-    /// VerbInfo.reads, with one of the declared prefixes.
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
     /// OPTIONAL. spec.taints, in order.
     #[prost(message, repeated, tag = "3")]
     pub taints: ::prost::alloc::vec::Vec<Taint>,
-    /// OPTIONAL. spec.unschedulable: cordoned. Absent: false.
-    #[prost(bool, tag = "4")]
-    pub unschedulable: bool,
+    /// REQUIRED, unless VerbInfo.reads leaves it out. spec.unschedulable: cordoned.
+    #[prost(bool, optional, tag = "4")]
+    pub unschedulable: ::core::option::Option<bool>,
     /// OPTIONAL. status.conditions as a map from type to status: "Ready" to "True", "False" or "Unknown".
     #[prost(btree_map = "string, string", tag = "5")]
     pub conditions: ::prost::alloc::collections::BTreeMap<
@@ -854,19 +864,61 @@ pub struct NodeFacts {
     /// OPTIONAL. status.allocatable: the total that pods may request. Absent: not reported yet.
     #[prost(message, optional, tag = "7")]
     pub allocatable: ::core::option::Option<Resources>,
-    /// OPTIONAL. The values of the keys that the verb declares in Reads.node.labels: exactly as many, in their order. A
-    /// key that the node lacks has an empty value and is in absent_labels.
-    #[prost(string, repeated, tag = "8")]
-    pub label_values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The same for Reads.node.annotations.
-    #[prost(string, repeated, tag = "9")]
-    pub annotation_values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Positions in label_values of the keys that the node lacks, in ascending order.
-    #[prost(uint32, repeated, tag = "10")]
-    pub absent_labels: ::prost::alloc::vec::Vec<u32>,
-    /// OPTIONAL. The same for annotation_values.
-    #[prost(uint32, repeated, tag = "11")]
-    pub absent_annotations: ::prost::alloc::vec::Vec<u32>,
+    /// OPTIONAL. metadata.labels, as NodeReads declares them. Absent: nothing of them is read, or the node has none of what is.
+    #[prost(message, optional, tag = "12")]
+    pub labels: ::core::option::Option<MapValues>,
+    /// OPTIONAL. metadata.annotations, in the same way.
+    #[prost(message, optional, tag = "13")]
+    pub annotations: ::core::option::Option<MapValues>,
+    /// OPTIONAL. status.images, in order.
+    #[prost(message, repeated, tag = "14")]
+    pub images: ::prost::alloc::vec::Vec<NodeImage>,
+    /// OPTIONAL. status.nodeInfo. Absent: not reported yet.
+    #[prost(message, optional, tag = "15")]
+    pub system_info: ::core::option::Option<SystemInfo>,
+    /// OPTIONAL. status.addresses, in order.
+    #[prost(message, repeated, tag = "16")]
+    pub addresses: ::prost::alloc::vec::Vec<NodeAddress>,
+    /// OPTIONAL. spec.providerID. Empty: none.
+    #[prost(string, tag = "17")]
+    pub provider_id: ::prost::alloc::string::String,
+}
+/// An image on the node. Mirrors corev1.ContainerImage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeImage {
+    /// REQUIRED. Its names, with tags and digests.
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Bytes. Absent: not known.
+    #[prost(int64, tag = "2")]
+    pub bytes: i64,
+}
+/// Mirrors corev1.NodeSystemInfo without what changes at a reboot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SystemInfo {
+    /// OPTIONAL. Such as "amd64"; each of these is empty if it is not reported.
+    #[prost(string, tag = "1")]
+    pub architecture: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub operating_system: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub os_image: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub kernel_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub kubelet_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub container_runtime_version: ::prost::alloc::string::String,
+}
+/// Mirrors corev1.NodeAddress.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAddress {
+    /// REQUIRED. "Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", or another.
+    #[prost(string, tag = "1")]
+    pub r#type: ::prost::alloc::string::String,
+    /// REQUIRED.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
 }
 /// A taint. Mirrors corev1.Taint without the time it was added.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -884,14 +936,14 @@ pub struct Taint {
 /// A pod: the data that distinguishes it from its siblings, and the data that they share.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Pod {
-    /// REQUIRED, except for pure verbs, which do not get it, and where VerbInfo.reads leaves it out.
+    /// OPTIONAL. Only with POD_PART_IDENTITY.
     #[prost(message, optional, tag = "1")]
     pub identity: ::core::option::Option<PodIdentity>,
     /// REQUIRED.
     #[prost(message, optional, tag = "2")]
     pub facts: ::core::option::Option<PodFacts>,
     /// OPTIONAL. The object's JSON as kube-scheduler or the apiserver sent it, for data that is not in the
-    /// facts. Only if GetInfoResponse.pod_raw is set.
+    /// facts. Only with POD_PART_RAW_JSON.
     #[prost(bytes = "bytes", tag = "3")]
     pub raw_json: ::prost::bytes::Bytes,
     /// OPTIONAL. Only of the pod to be placed, in Filter and Score. The pods in the cluster that are like it, added up as
@@ -944,34 +996,23 @@ pub struct PodIdentity {
     /// StatefulSets (`<template>-<pod>`), or is that of a generic ephemeral volume (`<pod>-<volume>`).
     #[prost(string, repeated, tag = "3")]
     pub claims: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. metadata.creationTimestamp, in seconds since 1970. Absent: the pod has none.
+    #[prost(int64, optional, tag = "4")]
+    pub created_seconds: ::core::option::Option<i64>,
 }
-/// The data that pods of one template share. Equal facts have equal bytes. With VerbInfo.reads only what is
-/// declared is sent; all other fields are absent.
+/// The data that pods of one template share. Equal facts have equal bytes. Only what VerbInfo.reads declares is sent; all
+/// other fields are absent.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodFacts {
     /// REQUIRED, unless VerbInfo.reads leaves it out. metadata.namespace; "default" if the object has none.
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
-    /// none.
-    #[prost(btree_map = "string, string", tag = "2")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
-    /// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
-    /// VerbInfo.reads, with one of the declared prefixes.
-    #[prost(btree_map = "string, string", tag = "3")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
     /// OPTIONAL. The owner that is the controller. Absent: the pod has no controller.
     #[prost(message, optional, tag = "4")]
     pub owner: ::core::option::Option<OwnerReference>,
-    /// OPTIONAL. spec.priority. Absent: 0, as in kube-scheduler.
-    #[prost(int32, tag = "5")]
-    pub priority: i32,
+    /// REQUIRED, unless VerbInfo.reads leaves it out. spec.priority; 0 if the pod has none, as in kube-scheduler.
+    #[prost(int32, optional, tag = "5")]
+    pub priority: ::core::option::Option<i32>,
     /// OPTIONAL. spec.priorityClassName. Empty: none.
     #[prost(string, tag = "6")]
     pub priority_class_name: ::prost::alloc::string::String,
@@ -1002,19 +1043,165 @@ pub struct PodFacts {
     /// REQUIRED, unless VerbInfo.reads leaves it out. `requests` with defaults for containers that request nothing.
     #[prost(message, optional, tag = "13")]
     pub nonzero_requests: ::core::option::Option<NonZero>,
-    /// OPTIONAL. The values of the keys that the verb declares in Reads.pod.labels: exactly as many, in their order. A
-    /// key that the pod lacks has an empty value and is in absent_labels.
-    #[prost(string, repeated, tag = "14")]
-    pub label_values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The same for Reads.pod.annotations.
-    #[prost(string, repeated, tag = "15")]
-    pub annotation_values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Positions in label_values of the keys that the pod lacks, in ascending order.
-    #[prost(uint32, repeated, tag = "16")]
-    pub absent_labels: ::prost::alloc::vec::Vec<u32>,
-    /// OPTIONAL. The same for annotation_values.
-    #[prost(uint32, repeated, tag = "17")]
-    pub absent_annotations: ::prost::alloc::vec::Vec<u32>,
+    /// OPTIONAL. metadata.labels, as PodReads declares them. Absent: nothing of them is read, or the pod has none of what is.
+    #[prost(message, optional, tag = "18")]
+    pub labels: ::core::option::Option<MapValues>,
+    /// OPTIONAL. metadata.annotations, in the same way.
+    #[prost(message, optional, tag = "19")]
+    pub annotations: ::core::option::Option<MapValues>,
+    /// OPTIONAL. spec.initContainers and spec.containers, in this order.
+    #[prost(message, repeated, tag = "20")]
+    pub containers: ::prost::alloc::vec::Vec<Container>,
+    /// OPTIONAL. spec.affinity.podAffinity and podAntiAffinity. Absent: none.
+    #[prost(message, optional, tag = "21")]
+    pub pod_affinity: ::core::option::Option<PodAffinity>,
+    /// OPTIONAL. spec.topologySpreadConstraints, in order.
+    #[prost(message, repeated, tag = "22")]
+    pub topology_spread: ::prost::alloc::vec::Vec<TopologySpreadConstraint>,
+    /// OPTIONAL. spec.resourceClaims, in order.
+    #[prost(message, repeated, tag = "23")]
+    pub resource_claims: ::prost::alloc::vec::Vec<ResourceClaim>,
+    /// OPTIONAL. spec.schedulingGroup.podGroupName: the PodGroup of the pod. Empty: it is in none.
+    #[prost(string, tag = "24")]
+    pub pod_group_name: ::prost::alloc::string::String,
+    /// OPTIONAL. spec.runtimeClassName. Empty: none.
+    #[prost(string, tag = "25")]
+    pub runtime_class_name: ::prost::alloc::string::String,
+    /// OPTIONAL. spec.preemptionPolicy, such as "Never". Empty: not set, which means "PreemptLowerPriority".
+    #[prost(string, tag = "26")]
+    pub preemption_policy: ::prost::alloc::string::String,
+    /// OPTIONAL. spec.serviceAccountName. Empty: not set.
+    #[prost(string, tag = "27")]
+    pub service_account_name: ::prost::alloc::string::String,
+}
+/// A container of the pod. Mirrors fields of corev1.Container.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Container {
+    /// REQUIRED.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// OPTIONAL. Empty: not set.
+    #[prost(string, tag = "2")]
+    pub image: ::prost::alloc::string::String,
+    /// OPTIONAL. It is one of spec.initContainers. False: one of spec.containers.
+    #[prost(bool, tag = "3")]
+    pub init: bool,
+    /// OPTIONAL. The ports that it takes of its node: those with a hostPort, which kube-apiserver sets for all of a pod with
+    /// hostNetwork. In order.
+    #[prost(message, repeated, tag = "4")]
+    pub host_ports: ::prost::alloc::vec::Vec<HostPort>,
+}
+/// A port of the node. Mirrors what kube-scheduler's plugin NodePorts compares.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostPort {
+    /// REQUIRED. 1 to 65535.
+    #[prost(int32, tag = "1")]
+    pub port: i32,
+    /// REQUIRED. "TCP", "UDP" or "SCTP".
+    #[prost(string, tag = "2")]
+    pub protocol: ::prost::alloc::string::String,
+    /// OPTIONAL. The address of the node. Empty: all of them.
+    #[prost(string, tag = "3")]
+    pub ip: ::prost::alloc::string::String,
+}
+/// The pods near which, or away from which, the pod is placed. Mirrors corev1.PodAffinity and PodAntiAffinity.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodAffinity {
+    /// OPTIONAL. podAffinity.requiredDuringSchedulingIgnoredDuringExecution, in order; and so on.
+    #[prost(message, repeated, tag = "1")]
+    pub required: ::prost::alloc::vec::Vec<PodAffinityTerm>,
+    #[prost(message, repeated, tag = "2")]
+    pub preferred: ::prost::alloc::vec::Vec<WeightedPodAffinityTerm>,
+    #[prost(message, repeated, tag = "3")]
+    pub anti_required: ::prost::alloc::vec::Vec<PodAffinityTerm>,
+    #[prost(message, repeated, tag = "4")]
+    pub anti_preferred: ::prost::alloc::vec::Vec<WeightedPodAffinityTerm>,
+}
+/// Mirrors corev1.PodAffinityTerm.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodAffinityTerm {
+    /// OPTIONAL. The pods. Absent: none.
+    #[prost(message, optional, tag = "1")]
+    pub selector: ::core::option::Option<LabelSelector>,
+    /// OPTIONAL. Namespaces besides those of namespace_selector.
+    #[prost(string, repeated, tag = "2")]
+    pub namespaces: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Absent: no namespaces; without `namespaces` either, the pod's own.
+    #[prost(message, optional, tag = "3")]
+    pub namespace_selector: ::core::option::Option<LabelSelector>,
+    /// REQUIRED. The key of a label of nodes.
+    #[prost(string, tag = "4")]
+    pub topology_key: ::prost::alloc::string::String,
+    /// OPTIONAL. Keys of labels whose values are those of the pod.
+    #[prost(string, repeated, tag = "5")]
+    pub match_label_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Keys of labels whose values are not those of the pod.
+    #[prost(string, repeated, tag = "6")]
+    pub mismatch_label_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Mirrors corev1.WeightedPodAffinityTerm.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WeightedPodAffinityTerm {
+    /// REQUIRED. 1 to 100.
+    #[prost(int32, tag = "1")]
+    pub weight: i32,
+    /// REQUIRED.
+    #[prost(message, optional, tag = "2")]
+    pub term: ::core::option::Option<PodAffinityTerm>,
+}
+/// Mirrors metav1.LabelSelector. Without requirements it selects everything.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LabelSelector {
+    /// OPTIONAL. matchLabels.
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub match_labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// OPTIONAL. matchExpressions, in order. Operators are "In", "NotIn", "Exists" and "DoesNotExist".
+    #[prost(message, repeated, tag = "2")]
+    pub match_expressions: ::prost::alloc::vec::Vec<NodeSelectorRequirement>,
+}
+/// Mirrors corev1.TopologySpreadConstraint.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TopologySpreadConstraint {
+    /// REQUIRED.
+    #[prost(int32, tag = "1")]
+    pub max_skew: i32,
+    /// REQUIRED. The key of a label of nodes.
+    #[prost(string, tag = "2")]
+    pub topology_key: ::prost::alloc::string::String,
+    /// REQUIRED. "DoNotSchedule" or "ScheduleAnyway".
+    #[prost(string, tag = "3")]
+    pub when_unsatisfiable: ::prost::alloc::string::String,
+    /// OPTIONAL. The pods that are counted. Absent: none.
+    #[prost(message, optional, tag = "4")]
+    pub selector: ::core::option::Option<LabelSelector>,
+    /// OPTIONAL. Absent: 1.
+    #[prost(int32, optional, tag = "5")]
+    pub min_domains: ::core::option::Option<i32>,
+    /// OPTIONAL. "Honor" or "Ignore". Empty: "Honor".
+    #[prost(string, tag = "6")]
+    pub node_affinity_policy: ::prost::alloc::string::String,
+    /// OPTIONAL. "Honor" or "Ignore". Empty: "Ignore".
+    #[prost(string, tag = "7")]
+    pub node_taints_policy: ::prost::alloc::string::String,
+    /// OPTIONAL. Keys of labels whose values are those of the pod.
+    #[prost(string, repeated, tag = "8")]
+    pub match_label_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Mirrors corev1.PodResourceClaim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResourceClaim {
+    /// REQUIRED. Its name within the pod.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// OPTIONAL. resourceClaimName: the claim. Empty: it is made from the template.
+    #[prost(string, tag = "2")]
+    pub claim: ::prost::alloc::string::String,
+    /// OPTIONAL. resourceClaimTemplateName. Empty: none.
+    #[prost(string, tag = "3")]
+    pub template: ::prost::alloc::string::String,
 }
 /// The nodes that the pod requires and prefers. Mirrors corev1.NodeAffinity.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1112,12 +1299,19 @@ pub struct Volume {
     /// PodIdentity.claims). Empty: not a claim, or derived.
     #[prost(string, tag = "2")]
     pub claim: ::prost::alloc::string::String,
+    /// OPTIONAL. The name of the field that says what it is, such as "configMap", "hostPath" or "persistentVolumeClaim". Empty: it has
+    /// none that is known.
+    #[prost(string, tag = "3")]
+    pub source: ::prost::alloc::string::String,
+    /// OPTIONAL. csi.driver. Empty: it is no inline CSI volume.
+    #[prost(string, tag = "4")]
+    pub driver: ::prost::alloc::string::String,
 }
 /// The beginning of every request.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Call {
     /// REQUIRED. Identifies one call of kube-scheduler: the same for all backends that are called for it,
-    /// and for repetitions. At most 64 bytes, printable ASCII. For correlation only.
+    /// and for repetitions. At most 64 bytes, printable ASCII. For correlation, such as with Outcome.call.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// REQUIRED. What the answer is used for. A backend with side effects rejects (FAILED_PRECONDITION) any
@@ -1138,7 +1332,7 @@ pub struct Call {
     /// that does not hold them returns ERROR_REASON_ARGS_UNKNOWN, and the gateway sends the call once more, with `args`.
     #[prost(bytes = "bytes", tag = "8")]
     pub args_sha256: ::prost::bytes::Bytes,
-    /// REQUIRED if the verb declares `reads`: the SHA-256 of the declaration with which pod and nodes were encoded, 32 bytes.
+    /// REQUIRED. The SHA-256 of VerbInfo.reads, with which pod and nodes were encoded: 32 bytes.
     /// A backend whose verb has another declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake.
     #[prost(bytes = "bytes", tag = "9")]
     pub reads: ::prost::bytes::Bytes,
@@ -1190,8 +1384,8 @@ pub struct FilterRequest {
     #[prost(message, optional, tag = "3")]
     pub nodes: ::core::option::Option<Nodes>,
     /// OPTIONAL. The gateway also wants FilterResponse.scores for all nodes of this request. Set only if
-    /// the backend's VERB_SCORE has SCOPE_NODE and no side effects, and wants the same view of nodes as
-    /// Filter, with both verbs pure or neither, and equal `reads`. Absent: scores are ignored.
+    /// the backend's VERB_SCORE has SCOPE_NODE and no side effects, reads the same as Filter, and both verbs are pure or
+    /// neither is. Absent: scores are ignored.
     #[prost(bool, tag = "4")]
     pub want_scores: bool,
 }
@@ -1229,6 +1423,11 @@ pub struct Rejection {
     /// Absent: the policy has no named rules.
     #[prost(string, tag = "4")]
     pub rule: ::prost::alloc::string::String,
+    /// OPTIONAL. In how many seconds from now the verdict can be another one at the earliest, if nothing but time passes, such
+    /// as until a maintenance ends. A hint, which `explain` and the decision log show, also with a cached answer of a pure verb.
+    /// Absent: not known.
+    #[prost(uint32, optional, tag = "5")]
+    pub retry_after_seconds: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ScoreRequest {
@@ -1255,9 +1454,14 @@ pub struct ScoreResponse {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Scores {
     /// REQUIRED. Exactly Nodes.count values, in the order of the request. Raw: the gateway clamps them to
-    /// the declared range, normalizes and weighs them. 32 bits, because every language has that type.
+    /// the declared range, normalizes and weighs them. Whole numbers of 32 bits, because every language has that type: a
+    /// policy that computes fractions declares a wide range and rounds.
     #[prost(sint32, repeated, tag = "1")]
     pub values: ::prost::alloc::vec::Vec<i32>,
+    /// OPTIONAL. Positions of the nodes about which the policy has no opinion, in ascending order, each once. Their values are
+    /// ignored: no normalization counts them, and they add nothing to the total of the node.
+    #[prost(uint32, repeated, tag = "2")]
+    pub absent: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreemptRequest {
@@ -2235,9 +2439,9 @@ pub struct SyncNodesRequest {
     /// REQUIRED. The table's version after this message; greater than in the previous message.
     #[prost(uint64, tag = "2")]
     pub version: u64,
-    /// REQUIRED in the first message, otherwise ignored. The content of the rows.
-    #[prost(message, optional, tag = "3")]
-    pub view: ::core::option::Option<TableView>,
+    /// REQUIRED in the first message, if empty, otherwise ignored. What the rows contain, in a canonical form (SPEC.md, 44).
+    #[prost(message, optional, tag = "8")]
+    pub reads: ::core::option::Option<NodeReads>,
     /// OPTIONAL. New or changed nodes. Each replaces the row with its id.
     #[prost(message, repeated, tag = "4")]
     pub upserts: ::prost::alloc::vec::Vec<TableEntry>,
@@ -2247,22 +2451,6 @@ pub struct SyncNodesRequest {
     /// OPTIONAL. The table now holds every node. Set once.
     #[prost(bool, tag = "6")]
     pub complete: bool,
-}
-/// The content of a table's rows.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TableView {
-    /// REQUIRED.
-    #[prost(enumeration = "NodeView", tag = "1")]
-    pub node_view: i32,
-    /// OPTIONAL. As in the handshake.
-    #[prost(string, repeated, tag = "2")]
-    pub annotation_prefixes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Whether rows hold usage.
-    #[prost(bool, tag = "3")]
-    pub usage: bool,
-    /// OPTIONAL. What the rows contain, in a canonical form (SPEC.md, 44). Absent: everything.
-    #[prost(message, optional, tag = "4")]
-    pub reads: ::core::option::Option<NodeReads>,
 }
 /// One node of a table.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3372,6 +3560,384 @@ pub mod hook_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "extender.policy.v1beta1.HookService";
     impl<T> tonic::server::NamedService for HookServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportRequest {
+    /// REQUIRED. With an id of its own, PURPOSE_DECIDE, and without `reads`.
+    #[prost(message, optional, tag = "1")]
+    pub call: ::core::option::Option<Call>,
+    /// REQUIRED. At least one and at most OUTCOMES, in the order in which they became known.
+    #[prost(message, repeated, tag = "2")]
+    pub outcomes: ::prost::alloc::vec::Vec<Outcome>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportResponse {}
+/// How an attempt to place a pod ended.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Outcome {
+    /// REQUIRED. Call.id of the latest Filter or Bind about the pod that this backend was sent with PURPOSE_DECIDE.
+    #[prost(string, tag = "1")]
+    pub call: ::prost::alloc::string::String,
+    /// REQUIRED. metadata.namespace of the pod.
+    #[prost(string, tag = "2")]
+    pub namespace: ::prost::alloc::string::String,
+    /// REQUIRED. metadata.name of the pod.
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    /// REQUIRED. metadata.uid of the pod.
+    #[prost(string, tag = "4")]
+    pub uid: ::prost::alloc::string::String,
+    /// REQUIRED. A value that the backend does not know is as good as OUTCOME_KIND_SUPERSEDED.
+    #[prost(enumeration = "OutcomeKind", tag = "5")]
+    pub kind: i32,
+    /// REQUIRED with OUTCOME_KIND_BOUND, otherwise absent. The node, whichever backend or scheduler chose it.
+    #[prost(string, tag = "6")]
+    pub node: ::prost::alloc::string::String,
+}
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutcomeKind {
+    /// Never sent.
+    Unspecified = 0,
+    /// The pod is bound to `node`.
+    Bound = 1,
+    /// The pod is not bound, and certainly will not be by this attempt: no node was left, or the binder has refused.
+    NotBound = 2,
+    /// Another attempt has begun before it was known how this one ended: this one has no effect any more. Its own outcome follows.
+    Superseded = 3,
+    /// The pod does not exist any more, or has ended, whether it was bound or not.
+    Deleted = 4,
+}
+impl OutcomeKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTCOME_KIND_UNSPECIFIED",
+            Self::Bound => "OUTCOME_KIND_BOUND",
+            Self::NotBound => "OUTCOME_KIND_NOT_BOUND",
+            Self::Superseded => "OUTCOME_KIND_SUPERSEDED",
+            Self::Deleted => "OUTCOME_KIND_DELETED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTCOME_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTCOME_KIND_BOUND" => Some(Self::Bound),
+            "OUTCOME_KIND_NOT_BOUND" => Some(Self::NotBound),
+            "OUTCOME_KIND_SUPERSEDED" => Some(Self::Superseded),
+            "OUTCOME_KIND_DELETED" => Some(Self::Deleted),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod outcome_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Optional. A backend that serves it lists its full name in GetInfoResponse.services. No call of kube-scheduler waits for it.
+    ///
+    /// |condition|code|what the gateway does|
+    /// |---------|----|---------------------|
+    /// |the request is invalid|INVALID_ARGUMENT|drops these outcomes; the text is logged|
+    /// |not implemented, although announced|UNIMPLEMENTED|drops all until the connection ends|
+    /// |Call.args_sha256 is not known|FAILED_PRECONDITION|sends the request once more, with args|
+    /// |anything else|any other|sends the same outcomes again, with backoff|
+    #[derive(Debug, Clone)]
+    pub struct OutcomeServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> OutcomeServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> OutcomeServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            OutcomeServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Says how attempts ended. An empty response acknowledges all outcomes of the request. The same outcome can come again: after a
+        /// response that was lost, and from another replica of the gateway.
+        pub async fn report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReportResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/extender.policy.v1beta1.OutcomeService/Report",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("extender.policy.v1beta1.OutcomeService", "Report"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod outcome_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with OutcomeServiceServer.
+    #[async_trait]
+    pub trait OutcomeService: std::marker::Send + std::marker::Sync + 'static {
+        /// Says how attempts ended. An empty response acknowledges all outcomes of the request. The same outcome can come again: after a
+        /// response that was lost, and from another replica of the gateway.
+        async fn report(
+            &self,
+            request: tonic::Request<super::ReportRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReportResponse>, tonic::Status>;
+    }
+    /// Optional. A backend that serves it lists its full name in GetInfoResponse.services. No call of kube-scheduler waits for it.
+    ///
+    /// |condition|code|what the gateway does|
+    /// |---------|----|---------------------|
+    /// |the request is invalid|INVALID_ARGUMENT|drops these outcomes; the text is logged|
+    /// |not implemented, although announced|UNIMPLEMENTED|drops all until the connection ends|
+    /// |Call.args_sha256 is not known|FAILED_PRECONDITION|sends the request once more, with args|
+    /// |anything else|any other|sends the same outcomes again, with backoff|
+    #[derive(Debug)]
+    pub struct OutcomeServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> OutcomeServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for OutcomeServiceServer<T>
+    where
+        T: OutcomeService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/extender.policy.v1beta1.OutcomeService/Report" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportSvc<T: OutcomeService>(pub Arc<T>);
+                    impl<
+                        T: OutcomeService,
+                    > tonic::server::UnaryService<super::ReportRequest>
+                    for ReportSvc<T> {
+                        type Response = super::ReportResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OutcomeService>::report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for OutcomeServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.OutcomeService";
+    impl<T> tonic::server::NamedService for OutcomeServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

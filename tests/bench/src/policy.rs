@@ -62,7 +62,7 @@ pub enum Table {
 pub enum ReadsDeclared {
     /// The labels that it decides by, and nothing of pods.
     Labels,
-    /// Nothing, so it is sent everything.
+    /// Everything but annotations.
     All,
 }
 
@@ -96,7 +96,10 @@ pub struct LabelPolicy {
 impl LabelPolicy {
     /// The policy with these settings.
     pub fn new(settings: Settings) -> Self {
-        let mut reads = Reads::new();
+        let mut reads = match settings.reads {
+            ReadsDeclared::Labels => Reads::new(),
+            ReadsDeclared::All => Reads::everything(),
+        };
         let refuse = reads.node_label(settings.refuse.key.as_str());
         let prefer = settings.prefer.iter().map(|met| reads.node_label(met.label.key.as_str())).collect();
         Self { settings, reads, refuse, prefer }
@@ -105,11 +108,8 @@ impl LabelPolicy {
 
 impl Policy for LabelPolicy {
     fn info(&self) -> Info {
-        let Settings { name, declaration, reads, table, .. } = &self.settings;
-        let verb = match reads {
-            ReadsDeclared::Labels => declaration.verb().reads(&self.reads),
-            ReadsDeclared::All => declaration.verb(),
-        };
+        let Settings { name, declaration, table, .. } = &self.settings;
+        let verb = declaration.verb().reads(&self.reads);
         let info = Info::new(name, env!("CARGO_PKG_VERSION"));
         let info = info.filters(verb.clone()).scores(verb, Scale::unbounded());
         match table {

@@ -128,11 +128,7 @@ impl Member {
             purpose: Purpose::Simulate.into(),
             gateway: "demo".to_owned(),
             backend: self.name.clone(),
-            reads: verb
-                .reads
-                .as_ref()
-                .map_or_else(Vec::new, |reads| sha256(&reads.encode_to_vec()).into())
-                .into(),
+            reads: Vec::from(sha256(&verb.reads.clone().unwrap_or_default().encode_to_vec())).into(),
             ..Call::default()
         }
     }

@@ -100,6 +100,6 @@ impl OfferedNode {
 
     /// The value of a label; empty when the node has none.
     pub(crate) fn label(&self, key: &str) -> &str {
-        self.facts.labels.get(key).map_or("", String::as_str)
+        self.facts.labels.as_ref().and_then(|labels| labels.entries.get(key)).map_or("", String::as_str)
     }
 }

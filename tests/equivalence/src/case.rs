@@ -180,9 +180,9 @@ pub enum Purity {
 /// What a verb declares that it reads. Of nodes it is their number, and their state unless it is [`Self::Nothing`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reads {
-    /// Nothing is declared, so it gets everything.
+    /// Everything.
     #[default]
-    Undeclared,
+    Everything,
     /// The pod's namespace and labels.
     Class,
     /// The pod's namespace.
@@ -303,7 +303,7 @@ impl Manner {
     /// What the verb reads of a pod's namespace and labels.
     pub fn class(&self, pod: &Pod) -> Class {
         match self.reads {
-            Reads::Undeclared | Reads::Class => (pod.namespace.clone(), pod.labels.clone()),
+            Reads::Everything | Reads::Class => (pod.namespace.clone(), pod.labels.clone()),
             Reads::Namespace => (pod.namespace.clone(), BTreeMap::new()),
             Reads::Nothing => Default::default(),
         }

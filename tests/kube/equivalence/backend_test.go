@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -29,10 +28,10 @@ func (b backend) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi
 		Name:       "table",
 		ApiVersion: "extender.policy.v1beta1",
 		Verbs: []*policyapi.VerbInfo{
-			{Verb: policyapi.Verb_VERB_FILTER, NodeView: b.wire.view, Scope: scope},
-			{Verb: policyapi.Verb_VERB_SCORE, NodeView: b.wire.view, Scope: scope},
+			{Verb: policyapi.Verb_VERB_FILTER, Reads: b.wire.told.reads(), Scope: scope},
+			{Verb: policyapi.Verb_VERB_SCORE, Reads: b.wire.told.reads(), Scope: scope},
 			// A preempt call of kube-scheduler never contains nodes.
-			{Verb: policyapi.Verb_VERB_PREEMPT, NodeView: policyapi.NodeView_NODE_VIEW_NAME, Scope: scope},
+			{Verb: policyapi.Verb_VERB_PREEMPT, Reads: byName.reads(), Scope: scope},
 		},
 	}, nil
 }
@@ -152,18 +151,16 @@ func (b backend) namesIn(nodes *policyapi.Nodes) ([]string, error) {
 	return names, nil
 }
 
-// nameOf reads the name from the data that the backend requested, so that it is only found if it was sent.
+// nameOf reads the name from the data that the backend declares, so that it is only found if it was sent.
 func (b backend) nameOf(row *policyapi.NodeRow) (string, error) {
-	switch b.wire.view {
-	case policyapi.NodeView_NODE_VIEW_NAME:
-		return row.Name, nil
-	case policyapi.NodeView_NODE_VIEW_FACTS:
-		return row.GetFacts().GetLabels()[nameLabel], nil
-	case policyapi.NodeView_NODE_VIEW_FACTS_AND_RAW:
+	switch b.wire.told {
+	case byLabel:
+		return row.GetFacts().GetLabels().GetEntries()[nameLabel], nil
+	case byJSON:
 		var node corev1.Node
 		err := json.Unmarshal(row.RawJson, &node)
 		return node.Labels[nameLabel], err
 	default:
-		return "", fmt.Errorf("the view %v is not expected", b.wire.view)
+		return row.Name, nil
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	policyapi "extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -19,7 +18,7 @@ const (
 	mostNodes    = 30
 )
 
-// nameLabel repeats a node's name, for policies that need more than the name.
+// nameLabel repeats a node's name, for policies that read more than the name.
 const nameLabel = "acme.io/known-as"
 
 // managedResource is the resource of managed policies.
@@ -60,7 +59,7 @@ func (g generator) policy(i int, q question) *policy {
 		managed:   g.oneIn(5, true),
 		wholeSet:  g.oneIn(4, true),
 		down:      g.oneIn(20, true),
-		wire:      wire{view: g.view(q.mode), scoresWithFilter: g.oneIn(2, true)},
+		wire:      wire{told: g.told(q.mode), scoresWithFilter: g.oneIn(2, true)},
 	}
 	p.scores = !p.filters || g.oneIn(2, true)
 	p.filterFailure, p.scoreFailure = g.failure(q.nodes), g.failure(q.nodes)
@@ -99,11 +98,11 @@ func (g generator) failure(nodes []*corev1.Node) failure {
 	return f
 }
 
-func (g generator) view(mode controlplane.NodeMode) policyapi.NodeView {
+func (g generator) told(mode controlplane.NodeMode) told {
 	if mode == controlplane.Names {
-		return policyapi.NodeView_NODE_VIEW_NAME
+		return byName
 	}
-	return pick(g, policyapi.NodeView_NODE_VIEW_NAME, policyapi.NodeView_NODE_VIEW_FACTS, policyapi.NodeView_NODE_VIEW_FACTS_AND_RAW)
+	return pick(g, byName, byLabel, byJSON)
 }
 
 // pod is a different pod for each i. About half of them request the managed resource, some of these an amount of 0.

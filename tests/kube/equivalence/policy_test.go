@@ -35,9 +35,35 @@ type policy struct {
 
 // wire are the options of a gRPC backend only.
 type wire struct {
-	view policyapi.NodeView
+	told told
 	// scoresWithFilter returns scores with the answer to a filter call.
 	scoresWithFilter bool
+}
+
+// told is in what a backend finds the name of a node.
+type told int
+
+const (
+	byName told = iota
+	// byLabel reads everything, and with it the label that repeats the name.
+	byLabel
+	byJSON
+)
+
+// reads declares this.
+func (t told) reads() *policyapi.Reads {
+	switch t {
+	case byLabel:
+		return &policyapi.Reads{Pod: &policyapi.PodReads{Everything: true}, Node: &policyapi.NodeReads{Everything: true}}
+	case byJSON:
+		return ofNodes(policyapi.NodePart_NODE_PART_RAW_JSON)
+	default:
+		return ofNodes(policyapi.NodePart_NODE_PART_NAME)
+	}
+}
+
+func ofNodes(part policyapi.NodePart) *policyapi.Reads {
+	return &policyapi.Reads{Node: &policyapi.NodeReads{Parts: []policyapi.NodePart{part}}}
 }
 
 // opinion is a policy's answer about one node.

@@ -1,10 +1,12 @@
 package policies
 
 import (
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
@@ -25,8 +27,9 @@ func rowOf(info fwk.NodeInfo) *policyapi.NodeRow {
 	return &policyapi.NodeRow{
 		Name: node.Name,
 		Facts: &policyapi.NodeFacts{
-			Labels:      node.Labels,
-			Allocatable: listed(node.Status.Allocatable),
+			Labels:        &policyapi.MapValues{Entries: node.Labels},
+			Unschedulable: proto.Bool(node.Spec.Unschedulable),
+			Allocatable:   listed(node.Status.Allocatable),
 		},
 		Usage: &policyapi.NodeUsage{
 			Requested: requested,
@@ -49,8 +52,9 @@ func factsOf(pod *corev1.Pod) *policyapi.PodFacts {
 	}
 	return &policyapi.PodFacts{
 		Namespace:       pod.Namespace,
-		Labels:          pod.Labels,
+		Labels:          &policyapi.MapValues{Entries: pod.Labels},
 		Owner:           ownerOf(pod),
+		Priority:        proto.Int32(ptr.Deref(pod.Spec.Priority, 0)),
 		Requests:        requests,
 		NonzeroRequests: &policyapi.NonZero{MilliCpu: needs.Non0CPU, Memory: needs.Non0Mem},
 		NodeSelector:    pod.Spec.NodeSelector,

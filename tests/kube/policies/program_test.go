@@ -83,15 +83,13 @@ func (p program) prepare(t *testing.T, q question, verb policyapi.Verb) prepared
 		// The handshake has brought them.
 		call.ArgsSha256 = digestOf([]byte(q.args))
 	}
-	if declared.Reads != nil {
-		encoded, err := proto.Marshal(declared.Reads)
-		if err != nil {
-			t.Fatal(err)
-		}
-		call.Reads = digestOf(encoded)
+	encoded, err := proto.Marshal(declared.Reads)
+	if err != nil {
+		t.Fatal(err)
 	}
-	rows := &policyapi.Nodes_Rows{Rows: rowsRead(q.nodes, declared)}
-	pod := podRead(q.pod, declared.Reads)
+	call.Reads = digestOf(encoded)
+	rows := &policyapi.Nodes_Rows{Rows: rowsRead(q.nodes, declared.GetReads().GetNode())}
+	pod := podRead(q.pod, declared.GetReads().GetPod())
 	for _, counted := range declared.GetReads().GetPod().GetTopologyCounts() {
 		pod.TopologyCounts = append(pod.TopologyCounts, q.like(counted))
 	}

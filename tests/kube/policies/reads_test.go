@@ -11,43 +11,49 @@ import (
 	policyapi "extender-gateway.io/policy/api/v1beta1"
 )
 
+// allKeys selects every entry.
+var allKeys = &policyapi.MapReads{Prefixes: []string{""}}
+
 // podRead is the pod as a gateway sends it to a pure verb that declares this.
-func podRead(facts *policyapi.PodFacts, reads *policyapi.Reads) *policyapi.Pod {
-	if reads == nil {
-		return &policyapi.Pod{Facts: facts}
+func podRead(facts *policyapi.PodFacts, declared *policyapi.PodReads) *policyapi.Pod {
+	read, labels := proto.CloneOf(facts), allKeys
+	if !declared.GetEverything() {
+		read, labels = onlyParts(facts, "POD_PART_", declared.GetParts()), declared.GetLabels()
 	}
-	declared := reads.GetPod()
-	read := onlyParts(facts, "POD_PART_", declared.GetParts())
-	read.Labels, read.LabelValues, read.AbsentLabels = entriesRead(facts.GetLabels(), declared.GetLabels())
-	read.Annotations, read.AnnotationValues, read.AbsentAnnotations =
-		entriesRead(facts.GetAnnotations(), declared.GetAnnotations())
+	read.Labels, read.Annotations = valuesRead(facts.Labels, labels), valuesRead(facts.Annotations, declared.GetAnnotations())
 	return &policyapi.Pod{Facts: read}
 }
 
-// rowsRead are the rows as a gateway sends them to this verb.
-func rowsRead(rows []*policyapi.NodeRow, verb *policyapi.VerbInfo) *policyapi.NodeRows {
+// rowsRead are the rows as a gateway sends them to a pure verb that declares this.
+func rowsRead(rows []*policyapi.NodeRow, declared *policyapi.NodeReads) *policyapi.NodeRows {
+	reads := func(part policyapi.NodePart) bool { return slices.Contains(declared.GetParts(), part) }
 	read := &policyapi.NodeRows{}
 	for _, row := range rows {
-		row := &policyapi.NodeRow{Name: row.Name, Facts: row.Facts, Usage: row.Usage}
-		if !verb.GetUsage() {
-			row.Usage = nil
+		row := &policyapi.NodeRow{Name: row.Name, Facts: nodeRead(row.Facts, declared), Usage: row.Usage}
+		if !declared.GetEverything() && !reads(policyapi.NodePart_NODE_PART_NAME) {
+			row.Name = ""
 		}
-		if verb.Reads != nil {
-			row.Facts = nodeRead(row.Facts, verb.Reads.GetNode())
-			if !slices.Contains(verb.Reads.GetNode().GetParts(), policyapi.NodePart_NODE_PART_NAME) {
-				row.Name = ""
-			}
+		if !reads(policyapi.NodePart_NODE_PART_USAGE) {
+			row.Usage = nil
 		}
 		read.Rows = append(read.Rows, row)
 	}
 	return read
 }
 
+// nodeRead is nil if at most the name is declared.
 func nodeRead(facts *policyapi.NodeFacts, declared *policyapi.NodeReads) *policyapi.NodeFacts {
-	read := onlyParts(facts, "NODE_PART_", declared.GetParts())
-	read.Labels, read.LabelValues, read.AbsentLabels = entriesRead(facts.GetLabels(), declared.GetLabels())
-	read.Annotations, read.AnnotationValues, read.AbsentAnnotations =
-		entriesRead(facts.GetAnnotations(), declared.GetAnnotations())
+	read, labels := proto.CloneOf(facts), allKeys
+	if !declared.GetEverything() {
+		read, labels = onlyParts(facts, "NODE_PART_", declared.GetParts()), declared.GetLabels()
+	}
+	read.Labels, read.Annotations = valuesRead(facts.Labels, labels), valuesRead(facts.Annotations, declared.GetAnnotations())
+	more := &policyapi.NodeReads{}
+	proto.Merge(more, declared)
+	more.Parts = slices.DeleteFunc(more.GetParts(), func(part policyapi.NodePart) bool { return part == policyapi.NodePart_NODE_PART_NAME })
+	if proto.Size(more) == 0 {
+		return nil
+	}
 	return read
 }
 
@@ -69,20 +75,23 @@ func onlyParts[Facts proto.Message, Part protoreflect.Enum](facts Facts, prefix 
 	return read
 }
 
-// entriesRead are the entries with a declared prefix, the values of the declared keys, and the positions of those that
-// are absent.
-func entriesRead(all map[string]string, declared *policyapi.MapReads) (entries map[string]string, values []string, absent []uint32) {
-	entries = maps.Clone(all)
-	maps.DeleteFunc(entries, func(key, _ string) bool {
+// valuesRead are the values of the declared keys, the positions of those that are absent, and the entries with a declared
+// prefix; nil if there are none.
+func valuesRead(all *policyapi.MapValues, declared *policyapi.MapReads) *policyapi.MapValues {
+	read := &policyapi.MapValues{Entries: maps.Clone(all.GetEntries())}
+	maps.DeleteFunc(read.Entries, func(key, _ string) bool {
 		begins := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
 		return !slices.ContainsFunc(declared.GetPrefixes(), begins)
 	})
 	for position, key := range declared.GetKeys() {
-		value, present := all[key]
-		values = append(values, value)
+		value, present := all.GetEntries()[key]
+		read.Values = append(read.Values, value)
 		if !present {
-			absent = append(absent, uint32(position))
+			read.Absent = append(read.Absent, uint32(position))
 		}
 	}
-	return entries, values, absent
+	if proto.Size(read) == 0 {
+		return nil
+	}
+	return read
 }

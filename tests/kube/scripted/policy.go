@@ -42,15 +42,15 @@ func (p *Policy) NextCall() int64 { return p.calls.Add(1) }
 // Register adds it to a server.
 func (p *Policy) Register(server *grpc.Server) { policyapi.RegisterPolicyServiceServer(server, p) }
 
-// GetInfo declares a filter that needs names alone and is called for each pod.
+// GetInfo declares a filter that reads names of nodes alone and is called for each pod.
 func (p *Policy) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
 	return &policyapi.GetInfoResponse{
 		Name:       p.name,
 		ApiVersion: "extender.policy.v1beta1",
 		Verbs: []*policyapi.VerbInfo{{
-			Verb:     policyapi.Verb_VERB_FILTER,
-			NodeView: policyapi.NodeView_NODE_VIEW_NAME,
-			Scope:    policyapi.Scope_SCOPE_NODE,
+			Verb:  policyapi.Verb_VERB_FILTER,
+			Scope: policyapi.Scope_SCOPE_NODE,
+			Reads: &policyapi.Reads{Node: &policyapi.NodeReads{Parts: []policyapi.NodePart{policyapi.NodePart_NODE_PART_NAME}}},
 		}},
 	}, nil
 }

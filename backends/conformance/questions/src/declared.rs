@@ -137,16 +137,33 @@ struct EncodedInfo {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct EncodedVerb {
-    #[prost(bytes = "bytes", optional, tag = "11")]
-    reads: Option<Bytes>,
+    #[prost(bytes = "bytes", tag = "11")]
+    reads: Bytes,
 }
+
+/// Of a verb without a declaration, which a gateway rejects.
+static NOTHING: api::Reads = api::Reads { pod: None, node: None };
+static NOTHING_OF_PODS: api::PodReads = api::PodReads {
+    parts: Vec::new(),
+    labels: None,
+    annotations: None,
+    topology_counts: Vec::new(),
+    everything: false,
+};
+static NOTHING_OF_NODES: api::NodeReads = api::NodeReads {
+    parts: Vec::new(),
+    labels: None,
+    annotations: None,
+    pod_counts: Vec::new(),
+    everything: false,
+};
 
 impl Declared {
     /// From the bytes of the response.
     pub fn read(response: &Bytes) -> Result<Self, DecodeError> {
         let info = api::GetInfoResponse::decode(response.clone())?;
         let encoded = EncodedInfo::decode(response.clone())?;
-        let digest = |verb: EncodedVerb| verb.reads.map(|reads| sha256(&reads)).unwrap_or_default();
+        let digest = |verb: EncodedVerb| sha256(&verb.reads);
         Ok(Self { info, reads: encoded.verbs.into_iter().map(digest).collect() })
     }
 
@@ -155,7 +172,7 @@ impl Declared {
         let declared = i32::from(verb.declared());
         let (info, reads_sha256) =
             self.info.verbs.iter().zip(&self.reads).find(|(info, _)| info.verb == declared)?;
-        Some(Terms { verb, info, handshake: &self.info, reads_sha256 })
+        Some(Terms { verb, info, reads_sha256 })
     }
 
     /// The verbs that are listed.
@@ -197,23 +214,44 @@ impl Declared {
 pub struct Terms<'a> {
     pub verb: Verb,
     pub info: &'a api::VerbInfo,
-    pub handshake: &'a api::GetInfoResponse,
     /// `Call.reads` of its requests.
     pub reads_sha256: &'a Bytes,
 }
 
 impl<'a> Terms<'a> {
-    /// The declaration of what the verb reads.
-    pub fn reads(self) -> Option<&'a api::Reads> {
-        self.info.reads.as_ref()
+    /// What the verb reads.
+    pub fn reads(self) -> &'a api::Reads {
+        self.info.reads.as_ref().unwrap_or(&NOTHING)
     }
 
+    /// What it reads of the pod, and of victims.
+    pub fn pod_reads(self) -> &'a api::PodReads {
+        self.reads().pod.as_ref().unwrap_or(&NOTHING_OF_PODS)
+    }
+
+    /// What it reads of nodes.
+    pub fn node_reads(self) -> &'a api::NodeReads {
+        self.reads().node.as_ref().unwrap_or(&NOTHING_OF_NODES)
+    }
+
+    pub fn reads_pod(self, part: api::PodPart) -> bool {
+        let api::PodReads { parts, everything, .. } = self.pod_reads();
+        let is_beside = matches!(part, api::PodPart::Identity | api::PodPart::RawJson);
+        *everything && !is_beside || parts.contains(&part.into())
+    }
+
+    pub fn reads_node(self, part: api::NodePart) -> bool {
+        let api::NodeReads { parts, everything, .. } = self.node_reads();
+        let is_beside = matches!(part, api::NodePart::Usage | api::NodePart::RawJson | api::NodePart::Images);
+        *everything && !is_beside || parts.contains(&part.into())
+    }
+
+    /// Whether rows have facts: more is read of nodes than the name.
     pub fn has_facts(self) -> bool {
-        matches!(self.info.node_view(), api::NodeView::Facts | api::NodeView::FactsAndRaw)
-    }
-
-    pub fn has_raw_nodes(self) -> bool {
-        self.info.node_view() == api::NodeView::FactsAndRaw
+        let name = i32::from(api::NodePart::Name);
+        let mut others = self.table_reads();
+        others.parts.retain(|part| *part != name);
+        others != NOTHING_OF_NODES
     }
 
     /// Whether an answer about a node is the same whichever other nodes are in the request.
@@ -241,13 +279,8 @@ impl<'a> Terms<'a> {
     }
 
     /// What rows of a table for this verb contain (SPEC.md, 44).
-    pub fn table_view(self) -> api::TableView {
-        let reads = self.reads().map(|reads| canonical(reads.node.clone().unwrap_or_default()));
-        let annotation_prefixes = match reads {
-            Some(_) => Vec::new(),
-            None => self.handshake.annotation_prefixes.clone(),
-        };
-        api::TableView { node_view: self.info.node_view, annotation_prefixes, usage: self.info.usage, reads }
+    pub fn table_reads(self) -> api::NodeReads {
+        canonical(self.node_reads().clone())
     }
 }
 
@@ -289,8 +322,9 @@ mod tests {
         prost::encoding::bytes::encode(7, &Bytes::from(verb), &mut response);
         let declared = Declared::read(&response.into()).unwrap();
         let filter = declared.verb(Verb::Filter).unwrap();
-        assert_eq!((filter.reads(), filter.reads_sha256), (Some(&reads), &sha256(&bytes)));
-        assert!(declared.verb(Verb::Score).unwrap().reads_sha256.is_empty());
+        assert_eq!((filter.reads(), filter.reads_sha256), (&reads, &sha256(&bytes)));
+        let score = declared.verb(Verb::Score).unwrap();
+        assert_eq!((score.reads(), score.reads_sha256), (&NOTHING, &sha256(b"")));
     }
 
     #[test]
@@ -298,10 +332,34 @@ mod tests {
         let prefixes = ["b/", "a/", "a/x", "b"].map(str::to_owned).to_vec();
         let labels = Some(api::MapReads { keys: Vec::new(), prefixes });
         let annotations = Some(api::MapReads::default());
-        let reads = api::NodeReads { parts: vec![5, 1], labels, annotations, pod_counts: Vec::new() };
+        let reads = api::NodeReads { parts: vec![5, 1], labels, annotations, ..NOTHING_OF_NODES.clone() };
         let reads = canonical(reads);
         assert_eq!(reads.parts, [1, 5]);
         assert_eq!(reads.labels.unwrap().prefixes, ["a/", "b"]);
         assert_eq!(reads.annotations, None);
+    }
+
+    #[test]
+    fn rows_have_facts_if_more_than_the_name_is_read() {
+        let has_facts = |reads| {
+            let info = api::VerbInfo {
+                reads: Some(api::Reads { pod: None, node: Some(reads) }),
+                ..api::VerbInfo::default()
+            };
+            Terms { verb: Verb::Filter, info: &info, reads_sha256: &Bytes::new() }.has_facts()
+        };
+        let parts = |parts: &[i32]| api::NodeReads { parts: parts.to_vec(), ..NOTHING_OF_NODES.clone() };
+        let (name, usage) = (api::NodePart::Name.into(), api::NodePart::Usage.into());
+        for (reads, expected) in [
+            (parts(&[]), false),
+            (parts(&[name]), false),
+            (api::NodeReads { labels: Some(api::MapReads::default()), ..parts(&[]) }, false),
+            (parts(&[usage]), true),
+            (parts(&[usage, name]), true),
+            (api::NodeReads { everything: true, ..parts(&[]) }, true),
+            (api::NodeReads { pod_counts: vec![api::PodCountReads::default()], ..parts(&[]) }, true),
+        ] {
+            assert_eq!(has_facts(reads.clone()), expected, "{reads:?}");
+        }
     }
 }

@@ -94,6 +94,9 @@ fn words(value: &serde_json::Value, to: &mut BTreeSet<String>) {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Without labels and annotations.
     pub facts: api::NodeFacts,
     pub usage: api::NodeUsage,
     /// From which counts of pods are made.
@@ -104,6 +107,9 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub struct Pod {
     pub identity: api::PodIdentity,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Without labels and annotations.
     pub facts: api::PodFacts,
     pub seed: u64,
 }
@@ -147,17 +153,20 @@ impl Objects {
         let ready = if self.random.once_in(5) { "False" } else { "True" };
         let allocatable = self.resources(64_000);
         let facts = api::NodeFacts {
-            labels,
-            annotations,
             taints,
-            unschedulable: self.random.once_in(8),
+            unschedulable: Some(self.random.once_in(8)),
             conditions: BTreeMap::from([("Ready".to_owned(), ready.to_owned())]),
             capacity: Some(allocatable.clone()),
             allocatable: Some(allocatable),
+            images: vec![self.image()],
+            system_info: Some(self.system_info()),
+            addresses: vec![self.address(number)],
+            provider_id: format!("acme://zone/{number}"),
             ..api::NodeFacts::default()
         };
         let usage = api::NodeUsage { requested: Some(self.resources(32_000)), nonzero: Some(self.nonzero()) };
-        Node { name: format!("node-{number}"), facts, usage, seed: self.random.bits() }
+        let name = format!("node-{number}");
+        Node { name, labels, annotations, facts, usage, seed: self.random.bits() }
     }
 
     pub fn pod(&mut self) -> Pod {
@@ -174,12 +183,11 @@ impl Objects {
         let preferred = self.random.once_in(4);
         let preferred =
             preferred.then(|| api::PreferredSchedulingTerm { weight, preference: Some(self.term()) });
+        let (namespace, labels, annotations) = (self.group(), self.map(), self.map());
         let facts = api::PodFacts {
-            namespace: self.group(),
-            labels: self.map(),
-            annotations: self.map(),
+            namespace,
             owner,
-            priority: i32::try_from(self.random.below(100)).unwrap_or_default() - 50,
+            priority: Some(i32::try_from(self.random.below(100)).unwrap_or_default() - 50),
             priority_class_name: if self.random.once_in(2) { self.group() } else { String::new() },
             requests: Some(api::Resources { pods: 1, ..self.resources(8_000) }),
             tolerations: (0..self.random.below(3)).map(|_| self.toleration()).collect(),
@@ -188,11 +196,20 @@ impl Objects {
             scheduler_name: "default-scheduler".to_owned(),
             node_affinity: Some(api::NodeAffinity { required, preferred: preferred.into_iter().collect() }),
             nonzero_requests: Some(self.nonzero()),
+            containers: vec![self.container(true), self.container(false)],
+            pod_affinity: self.random.once_in(4).then(|| self.pod_affinity()),
+            topology_spread: (0..self.random.below(2)).map(|_| self.spread()).collect(),
+            resource_claims: (0..self.random.below(2)).map(|_| self.claim()).collect(),
+            pod_group_name: if self.random.once_in(4) { self.group() } else { String::new() },
+            runtime_class_name: if self.random.once_in(4) { "gvisor" } else { "" }.to_owned(),
+            preemption_policy: if self.random.once_in(4) { "Never" } else { "" }.to_owned(),
+            service_account_name: "default".to_owned(),
             ..api::PodFacts::default()
         };
-        let identity =
-            api::PodIdentity { uid: format!("uid-{number:x}"), claims: vec![format!("data-{name}")], name };
-        Pod { identity, facts, seed: self.random.bits() }
+        let created_seconds = Some(1_700_000_000 + self.random.amount(1 << 24));
+        let (uid, claims) = (format!("uid-{number:x}"), vec![format!("data-{name}")]);
+        let identity = api::PodIdentity { uid, claims, name, created_seconds };
+        Pod { identity, labels, annotations, facts, seed: self.random.bits() }
     }
 
     fn map(&mut self) -> BTreeMap<String, String> {
@@ -239,7 +256,79 @@ impl Objects {
 
     fn volume(&mut self) -> api::Volume {
         let claim = if self.random.once_in(2) { self.group() } else { String::new() };
-        api::Volume { name: "data".to_owned(), claim }
+        let source = if claim.is_empty() { "emptyDir" } else { "persistentVolumeClaim" };
+        api::Volume { name: "data".to_owned(), claim, source: source.to_owned(), driver: String::new() }
+    }
+
+    fn container(&mut self, init: bool) -> api::Container {
+        let protocol = "TCP".to_owned();
+        let port = i32::try_from(1 + self.random.below(65_535)).unwrap_or(1);
+        let host_ports =
+            self.random.once_in(4).then_some(api::HostPort { port, protocol, ip: String::new() });
+        api::Container {
+            name: if init { "init" } else { "main" }.to_owned(),
+            image: format!("registry.acme.io/web:{}", self.random.below(9)),
+            init,
+            host_ports: host_ports.into_iter().collect(),
+        }
+    }
+
+    fn selector(&mut self) -> api::LabelSelector {
+        let match_expressions = self.term().match_expressions;
+        api::LabelSelector { match_labels: self.map(), match_expressions }
+    }
+
+    fn pod_affinity(&mut self) -> api::PodAffinity {
+        let mut term = || api::PodAffinityTerm {
+            selector: Some(self.selector()),
+            namespaces: vec![self.group()],
+            topology_key: self.vocabulary.key(&mut self.random),
+            ..api::PodAffinityTerm::default()
+        };
+        let preferred = api::WeightedPodAffinityTerm { weight: 50, term: Some(term()) };
+        api::PodAffinity {
+            required: vec![term()],
+            anti_required: vec![term()],
+            anti_preferred: vec![preferred],
+            ..api::PodAffinity::default()
+        }
+    }
+
+    fn spread(&mut self) -> api::TopologySpreadConstraint {
+        api::TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: self.vocabulary.key(&mut self.random),
+            when_unsatisfiable: "DoNotSchedule".to_owned(),
+            selector: Some(self.selector()),
+            ..api::TopologySpreadConstraint::default()
+        }
+    }
+
+    fn claim(&mut self) -> api::ResourceClaim {
+        api::ResourceClaim { name: "gpu".to_owned(), claim: self.group(), template: String::new() }
+    }
+
+    fn image(&mut self) -> api::NodeImage {
+        let tag = self.random.below(9);
+        api::NodeImage {
+            names: vec![format!("registry.acme.io/web:{tag}")],
+            bytes: self.random.amount(1 << 30),
+        }
+    }
+
+    fn system_info(&mut self) -> api::SystemInfo {
+        let architecture = if self.random.once_in(4) { "arm64" } else { "amd64" }.to_owned();
+        api::SystemInfo {
+            architecture,
+            operating_system: "linux".to_owned(),
+            kubelet_version: format!("v1.{}.0", 18 + self.random.below(20)),
+            ..api::SystemInfo::default()
+        }
+    }
+
+    fn address(&mut self, number: usize) -> api::NodeAddress {
+        let address = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, self.random.below(255));
+        api::NodeAddress { r#type: "InternalIP".to_owned(), address }
     }
 
     fn nonzero(&mut self) -> api::NonZero {
@@ -275,7 +364,7 @@ mod tests {
         let mut objects = Objects::new(Vocabulary::new(["hours"], b"", &values), 1);
         let nodes = objects.nodes(200);
         let seen = |key: &str| -> BTreeSet<_> {
-            nodes.iter().filter_map(|node| node.facts.labels.get(key).map(String::as_str)).collect()
+            nodes.iter().filter_map(|node| node.labels.get(key).map(String::as_str)).collect()
         };
         assert_eq!(seen("hours"), BTreeSet::from(["1", "8=8"]));
         assert!(seen("zone").contains("rack-2") && !seen("zone").contains("1"));

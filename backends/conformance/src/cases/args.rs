@@ -6,7 +6,7 @@ use extender_policy_api::v1beta1::{
     ErrorReason::{ArgsUnknown, InvalidArgs},
 };
 use futures_util::future::try_join;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::calls::same_unless_changing;
 use crate::{
@@ -43,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
 }
 
-async fn given(suite: &Suite, args: impl Into<Bytes>) -> Result<Result<(), tonic::Status>, Stop> {
+async fn given(suite: &Suite, args: impl Into<Bytes>) -> Result<Result<(), Status>, Stop> {
     let request = api::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
     let answered = suite.client.info(&request).await?;
     Ok(answered.map(drop).inspect_err(|status| suite.saw("GetInfo", status)))
@@ -137,28 +137,37 @@ fn without_args(call: &mut api::Call) {
 /// The digest of args that were never sent, and then the args.
 async fn unknown_in_a_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let args = suite.args_never_sent();
-    let what = "a call with the digest of args that were never sent";
-    let answered = suite.send(verb, message(suite, verb, &args, without_args)?).await?;
-    refused(answered.clone(), &[Code::FailedPrecondition], what)?;
-    reasoned(answered, ArgsUnknown, what)?;
+    asked_for(suite.send(verb, message(suite, verb, &args, without_args)?).await?)?;
     if verb == Verb::Bind { Ok(()) } else { brought(suite, verb, &args).await.map(drop) }
+}
+
+/// What came back to a digest of args that were never sent must ask for the args.
+pub(super) fn asked_for<T: Clone>(answered: Result<T, Status>) -> Result<(), Stop> {
+    let what = "a call with the digest of args that were never sent";
+    refused(answered.clone(), &[Code::FailedPrecondition], what)?;
+    reasoned(answered, ArgsUnknown, what)
+}
+
+/// How a case ends whose call with new args came back with this status.
+pub(super) fn not_taken(suite: &Suite, status: &Status) -> Stop {
+    match status.code() {
+        Code::InvalidArgument if suite.args.is_empty() => {
+            Stop::Skipped("not even `{}` is taken for args: give some with --args JSON".to_owned())
+        }
+        // A policy of its own for these args, which still fetches what it decides by.
+        Code::Unavailable => {
+            Stop::Skipped(format!("the policy for new args cannot decide yet: {}", shown(status)))
+        }
+        _ => Stop::refused("the same call with the args", status),
+    }
 }
 
 /// The question with which args are brought to the backend.
 async fn brought(suite: &Suite, verb: Verb, args: &Bytes) -> Result<Question, Stop> {
     let question = Question::new(suite.terms(verb)?, &suite.scene(2), args);
     let answered = suite.send(verb, question.encode()).await?;
-    match answered {
-        Err(status) if suite.args.is_empty() && status.code() == Code::InvalidArgument => {
-            skipped("not even `{}` is taken for args: give some with --args JSON")
-        }
-        // A policy of its own for these args, which still fetches what it decides by.
-        Err(status) if status.code() == Code::Unavailable => {
-            skipped(format!("the policy for new args cannot decide yet: {}", shown(&status)))
-        }
-        Err(status) => Err(Stop::refused("the same call with the args", &status)),
-        Ok(bytes) => answer(&question, &bytes).map(|_| question),
-    }
+    let bytes = answered.map_err(|status| not_taken(suite, &status))?;
+    answer(&question, &bytes).map(|_| question)
 }
 
 async fn known(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -172,14 +181,18 @@ async fn known(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     }
 }
 
-async fn digest(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    let args = suite.args_never_sent();
-    let digests = [
+/// Digests that are not those of these args.
+pub(super) fn wrong_digests(args: &[u8]) -> [(&'static str, Bytes); 3] {
+    [
         ("args without a digest", Bytes::new()),
         ("args with the digest of others", sha256(b"conformance")),
-        ("a digest of 31 bytes", sha256(&args).slice(1..)),
-    ];
-    for (what, digest) in digests {
+        ("a digest of 31 bytes", sha256(args).slice(1..)),
+    ]
+}
+
+async fn digest(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let args = suite.args_never_sent();
+    for (what, digest) in wrong_digests(&args) {
         let message = message(suite, verb, &args, |call| call.args_sha256 = digest)?;
         suite.refused_message_naming(verb, message, "args_sha256", &format!("a call with {what}")).await?;
     }

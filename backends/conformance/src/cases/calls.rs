@@ -225,16 +225,21 @@ async fn no_time(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 async fn empty_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let mut scene = suite.scene(3);
     for node in &mut scene.nodes {
-        node.facts = api::NodeFacts::default();
+        node.facts = api::NodeFacts { unschedulable: Some(false), ..api::NodeFacts::default() };
         node.usage = api::NodeUsage::default();
+        node.labels.clear();
+        node.annotations.clear();
     }
     scene.pod.facts = api::PodFacts {
         namespace: "default".to_owned(),
+        priority: Some(0),
         requests: Some(api::Resources::default()),
         nonzero_requests: Some(api::NonZero::default()),
         ..api::PodFacts::default()
     };
     scene.pod.identity = api::PodIdentity::default();
+    scene.pod.labels.clear();
+    scene.pod.annotations.clear();
     let mut question = suite.question(verb, &scene)?;
     for candidate in &mut question.candidates {
         candidate.victims.iter_mut().for_each(|victim| victim.pod = None);
@@ -253,19 +258,16 @@ async fn extremes(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let odd = ["\u{0}", "\u{1f600}", "%s%n", "../..", "'; --", &"x".repeat(4_096)].map(str::to_owned);
     let mut scene = suite.scene(odd.len());
     for ((node, text), letter) in scene.nodes.iter_mut().zip(&odd).zip('a'..) {
-        node.facts
-            .labels
-            .values_mut()
-            .chain(node.facts.annotations.values_mut())
-            .for_each(|value| value.clone_from(text));
+        let values = node.labels.values_mut().chain(node.annotations.values_mut());
+        values.for_each(|value| value.clone_from(text));
         node.facts.allocatable = Some(most.clone());
         node.facts.capacity = Some(most.clone());
         node.facts.taints.push(api::Taint { key: text.clone(), value: text.clone(), effect: text.clone() });
         node.name = letter.to_string().repeat(253);
     }
     scene.pod.facts.requests = Some(most);
-    scene.pod.facts.priority = i32::MIN;
-    scene.pod.facts.labels.values_mut().for_each(|value| "\u{10ffff}".clone_into(value));
+    scene.pod.facts.priority = Some(i32::MIN);
+    scene.pod.labels.values_mut().for_each(|value| "\u{10ffff}".clone_into(value));
     suite.ask(&suite.question(verb, &scene)?).await.map(drop)
 }
 

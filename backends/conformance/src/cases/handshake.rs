@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use extender_policy_api::limits::{
-    ANNOTATION_PREFIXES, HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, KEY_BYTES, NAME_BYTES, REVISION_BYTES,
-    VERSION_BYTES,
+    HANDSHAKE_ENTRIES, HANDSHAKE_TEXT_BYTES, NAME_BYTES, REVISION_BYTES, VERSION_BYTES,
 };
 use extender_policy_api::v1beta1 as api;
 use futures_util::future::try_join_all;
@@ -33,17 +32,14 @@ pub(super) fn cases() -> Vec<Case> {
         "handshake.api-version" Must ["6.2"] "api_version is this package" => api_version;
         "handshake.requires" Must ["8.1"] "requires names nothing unknown" => requires;
         "handshake.services" Must ["8.3"] "services are few and short" => services;
-        "handshake.prefixes" Must ["8.3"] "annotation_prefixes are few and short" => prefixes;
         "handshake.max-request-bytes" Should ["4.1"] "max_request_bytes is some megabytes" => max_request_bytes;
         "handshake.verbs" Must ["2.1"] "at least one verb is listed" => verbs;
         "handshake.verbs-once" Must ["6.1"] "each verb is listed once" => verbs_once;
-        "handshake.views" Must ["6.1", "8.2"] "each verb with nodes has a known view of them" => views;
         "handshake.enums" Must ["6.3"] "scope, effects and normalization are known" => enums;
         "handshake.score-range" Must ["6.4"] "the bounds of scores fit the normalization" => score_range;
         "handshake.score-scale" Should ["14.3"] "scores are at most 10, or normalized" => score_scale;
-        "handshake.usage" Must ["6.5"] "usage is wanted with facts of nodes" => usage;
         "handshake.reversed" Must ["6.4"] "reversed scores are normalized" => reversed;
-        "handshake.pure" Must ["29.1"] "a pure verb declares nothing that excludes it" => pure;
+        "handshake.pure" Must ["29.1", "42.1"] "a pure verb declares nothing that excludes it" => pure;
         "handshake.table" Must ["18.1"] "a listed NodeTableService is served" => table;
         "handshake.stable" Must ["5.1"] "100 handshakes in a row are equal" => stable;
         "handshake.at-once" Must ["5.1"] "50 handshakes at once are equal" => at_once;
@@ -88,12 +84,6 @@ async fn services(suite: &Suite) -> Result<(), Stop> {
     services.iter().try_for_each(|service| at_most("`services`", service, HANDSHAKE_TEXT_BYTES))
 }
 
-async fn prefixes(suite: &Suite) -> Result<(), Stop> {
-    let prefixes = &suite.declared.info.annotation_prefixes;
-    few("annotation_prefixes", prefixes.len(), ANNOTATION_PREFIXES)?;
-    prefixes.iter().try_for_each(|prefix| at_most("`annotation_prefixes`", prefix, KEY_BYTES))
-}
-
 /// From about some megabytes to the largest message of gRPC.
 const REQUESTS: RangeInclusive<u64> = 1 << 20..=u32::MAX as u64;
 
@@ -118,22 +108,6 @@ async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
     few("verbs", listed.len(), HANDSHAKE_ENTRIES)?;
     match listed.iter().find(|verb| !seen.insert(verb.verb)) {
         Some(twice) => failed(format!("`verbs` lists {} twice", twice.verb().as_str_name())),
-        None => Ok(()),
-    }
-}
-
-async fn views(suite: &Suite) -> Result<(), Stop> {
-    let without = suite.declared.verbs().find(|terms| {
-        let known = api::NodeView::try_from(terms.info.node_view);
-        terms.verb.has_nodes() && !known.is_ok_and(|view| view != api::NodeView::Unspecified)
-    });
-    match without {
-        Some(terms) => {
-            let (verb, view) = (terms.verb.name(), terms.info.node_view);
-            failed(format!(
-                "{verb} has `node_view` {view}; expected NODE_VIEW_NAME, _FACTS or _FACTS_AND_RAW"
-            ))
-        }
         None => Ok(()),
     }
 }
@@ -186,19 +160,6 @@ async fn score_scale(suite: &Suite) -> Result<(), Stop> {
     }
 }
 
-async fn usage(suite: &Suite) -> Result<(), Stop> {
-    let lacking = suite.declared.verbs().find(|terms| {
-        terms.verb.has_nodes() && terms.info.usage && terms.info.node_view() == api::NodeView::Name
-    });
-    match lacking {
-        Some(terms) => failed(format!(
-            "{} has `usage` with NODE_VIEW_NAME, and is not sent it; declare NODE_VIEW_FACTS",
-            terms.verb.name()
-        )),
-        None => Ok(()),
-    }
-}
-
 async fn reversed(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::Score)?;
     if terms.info.reversed && is_plain(terms) {
@@ -226,13 +187,11 @@ async fn pure(suite: &Suite) -> Result<(), Stop> {
 }
 
 fn excludes_pure(terms: Terms<'_>) -> Option<&'static str> {
-    let identity = i32::from(api::PodPart::Identity);
-    let reads = terms.reads().and_then(|reads| reads.pod.as_ref());
     let excluded = [
         (terms.verb.has_nodes() && !terms.is_per_node(), "its scope is not SCOPE_NODE"),
-        (terms.has_raw_nodes(), "wants NODE_VIEW_FACTS_AND_RAW"),
-        (terms.handshake.pod_raw, "the backend sets `pod_raw`"),
-        (reads.is_some_and(|pod| pod.parts.contains(&identity)), "reads POD_PART_IDENTITY"),
+        (terms.reads_node(api::NodePart::RawJson), "reads NODE_PART_RAW_JSON"),
+        (terms.reads_pod(api::PodPart::RawJson), "reads POD_PART_RAW_JSON"),
+        (terms.reads_pod(api::PodPart::Identity), "reads POD_PART_IDENTITY"),
     ];
     excluded.into_iter().find(|(found, _)| *found).map(|(_, what)| what)
 }

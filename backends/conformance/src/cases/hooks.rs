@@ -125,10 +125,7 @@ async fn side_effects(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn counts(suite: &Suite) -> Result<(), Stop> {
-    let reads_counts = |terms: &&Terms<'_>| {
-        let pod = terms.reads().and_then(|reads| reads.pod.as_ref());
-        pod.is_some_and(|pod| !pod.topology_counts.is_empty())
-    };
+    let reads_counts = |terms: &&Terms<'_>| !terms.pod_reads().topology_counts.is_empty();
     match declared(suite)?.iter().find(reads_counts) {
         Some(terms) => failed(format!("{} has `reads.pod.topology_counts`", terms.verb.name())),
         None => Ok(()),
@@ -137,16 +134,10 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
 
 async fn pod_alone(suite: &Suite) -> Result<(), Stop> {
     let terms = suite.terms(Verb::BeforeFilter)?;
-    let reads = terms.reads().and_then(|reads| reads.node.as_ref());
-    let declared = [
-        (reads.is_some_and(|node| *node != api::NodeReads::default()), "reads.node"),
-        (terms.info.node_view != 0, "node_view"),
-        (terms.info.usage, "usage"),
-    ];
-    match declared.into_iter().find(|(is_set, _)| *is_set) {
-        Some((_, field)) => failed(format!("{} has `{field}`, and no nodes", terms.verb.name())),
-        None => Ok(()),
+    if *terms.node_reads() != api::NodeReads::default() {
+        return failed(format!("{} has `reads.node`, and no nodes", terms.verb.name()));
     }
+    Ok(())
 }
 
 async fn pure(suite: &Suite) -> Result<(), Stop> {

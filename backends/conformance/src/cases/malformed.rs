@@ -118,7 +118,7 @@ async fn zero_nodes(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 
 async fn row_without_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     if !suite.terms(verb)?.has_facts() {
-        return skipped("the verb wants names of nodes alone");
+        return skipped("the verb reads at most the names of nodes");
     }
     let mut question = suite.random_question(verb, 3)?;
     if let Some(api::nodes::Form::Rows(rows)) = question.nodes.as_mut().and_then(|nodes| nodes.form.as_mut())
@@ -131,49 +131,37 @@ async fn row_without_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     suite.refused_naming(&question, "facts", "a row without `facts`").await
 }
 
-/// The values of a map, and the positions of those that are absent.
-type Values<'a> = (&'a mut Vec<String>, &'a mut Vec<u32>);
-
 /// A map of a request whose values are sent by position.
 struct Map {
     name: &'static str,
     keys: usize,
-    of: fn(&mut Question) -> Option<Values<'_>>,
+    of: fn(&mut Question) -> Option<&mut Option<api::MapValues>>,
 }
 
-/// The maps of a verb with `reads`, of which one has keys.
+/// The maps of a verb, of which one has keys.
 fn maps(terms: Terms<'_>) -> Result<[Map; 4], Stop> {
-    let Some(reads) = terms.reads() else { return skipped("the verb has no `reads`") };
     let keys = |map: Option<&api::MapReads>| map.map_or(0, |map| map.keys.len());
-    let (pod, node) = (reads.pod.clone().unwrap_or_default(), reads.node.clone().unwrap_or_default());
+    let (pod, node) = (terms.pod_reads(), terms.node_reads());
     let maps = [
         Map {
-            name: "label_values of a row",
+            name: "labels of a row",
             keys: keys(node.labels.as_ref()),
-            of: |question| {
-                row_facts(question).map(|facts| (&mut facts.label_values, &mut facts.absent_labels))
-            },
+            of: |question| Some(&mut row_facts(question)?.labels),
         },
         Map {
-            name: "annotation_values of a row",
+            name: "annotations of a row",
             keys: keys(node.annotations.as_ref()),
-            of: |question| {
-                row_facts(question).map(|facts| (&mut facts.annotation_values, &mut facts.absent_annotations))
-            },
+            of: |question| Some(&mut row_facts(question)?.annotations),
         },
         Map {
-            name: "label_values of the pod",
+            name: "labels of the pod",
             keys: keys(pod.labels.as_ref()),
-            of: |question| {
-                pod_facts(question).map(|facts| (&mut facts.label_values, &mut facts.absent_labels))
-            },
+            of: |question| Some(&mut pod_facts(question)?.labels),
         },
         Map {
-            name: "annotation_values of the pod",
+            name: "annotations of the pod",
             keys: keys(pod.annotations.as_ref()),
-            of: |question| {
-                pod_facts(question).map(|facts| (&mut facts.annotation_values, &mut facts.absent_annotations))
-            },
+            of: |question| Some(&mut pod_facts(question)?.annotations),
         },
     ];
     if maps.iter().all(|map| map.keys == 0) {
@@ -197,18 +185,20 @@ fn row_facts(question: &mut Question) -> Option<&mut api::NodeFacts> {
 async fn values(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     for Map { name, keys, of } in maps(suite.terms(verb)?)? {
         let question = suite.random_question(verb, 2)?;
-        if keys > 0 {
-            let mut without = question.clone();
-            if let Some((values, absent)) = of(&mut without) {
-                values.clear();
-                absent.clear();
-            }
+        let mut without = question.clone();
+        if let Some(map) = of(&mut without).filter(|_| keys > 0) {
+            *map = None;
             refused(suite, &without, &format!("no {name}")).await?;
         }
+        let mut empty = question.clone();
+        if let Some(map) = of(&mut empty).filter(|_| keys > 0) {
+            *map = Some(api::MapValues::default());
+            refused(suite, &empty, &format!("{name} without values")).await?;
+        }
         let mut more = question;
-        if let Some((values, _)) = of(&mut more) {
-            values.push("one too many".to_owned());
-            refused(suite, &more, &format!("one too many {name}")).await?;
+        if let Some(map) = of(&mut more) {
+            map.get_or_insert_default().values.push("one too many".to_owned());
+            refused(suite, &more, &format!("one value too many in the {name}")).await?;
         }
     }
     Ok(())
@@ -219,10 +209,11 @@ async fn absent_order(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let lists = [(0, vec![number(keys)]), (1, vec![0, 0]), (2, vec![1, 0])];
         for (_, positions) in lists.into_iter().filter(|(least, _)| keys >= *least) {
             let mut question = suite.random_question(verb, 2)?;
-            let what = format!("positions {positions:?} of absent keys beside {keys} {name}");
-            if let Some((values, absent)) = of(&mut question) {
-                values.iter_mut().for_each(String::clear);
-                *absent = positions;
+            let what = format!("positions {positions:?} of absent keys in the {name}, which have {keys}");
+            if let Some(map) = of(&mut question) {
+                let map = map.get_or_insert_default();
+                map.values.iter_mut().for_each(String::clear);
+                map.absent = positions;
                 refused(suite, &question, &what).await?;
             }
         }
@@ -232,8 +223,7 @@ async fn absent_order(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 
 /// A question whose rows have `pod_counts`.
 fn counted(suite: &Suite, verb: Verb) -> Result<Question, Stop> {
-    let node = suite.terms(verb)?.reads().and_then(|reads| reads.node.as_ref());
-    if node.is_none_or(|node| node.pod_counts.is_empty()) {
+    if suite.terms(verb)?.node_reads().pod_counts.is_empty() {
         return skipped("`reads.node.pod_counts` is not declared");
     }
     suite.random_question(verb, 2)
@@ -269,8 +259,7 @@ fn told_topology(
     verb: Verb,
     change: impl FnOnce(&mut Vec<api::TopologyCounts>),
 ) -> Result<Question, Stop> {
-    let pod = suite.terms(verb)?.reads().and_then(|reads| reads.pod.as_ref());
-    if pod.is_none_or(|pod| pod.topology_counts.is_empty()) {
+    if suite.terms(verb)?.pod_reads().topology_counts.is_empty() {
         return skipped("`reads.pod.topology_counts` is not declared");
     }
     let mut question = suite.random_question(verb, 2)?;

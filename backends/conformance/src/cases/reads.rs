@@ -8,7 +8,7 @@ use extender_policy_api::v1beta1 as api;
 use tonic::Code;
 
 use crate::{
-    case::{self, Case, Stop, failed, skipped},
+    case::{self, Case, Stop, failed},
     declared::{ALL_BUT_BIND, TOLD_TOPOLOGY, Terms, Verb},
     digest::sha256,
     suite::Suite,
@@ -16,28 +16,41 @@ use crate::{
 
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
-        "reads.parts" Must ["42.1"] "parts are known and listed once" => parts;
+        "reads.required" Must ["6.1", "40.2"] "each verb has `reads`, if empty" => required;
+        "reads.parts" Must ["8.2", "42.1"] "parts are known and listed once" => parts;
+        "reads.everything" Must ["42.1"] "`everything` is beside nothing that it includes" => everything;
         "reads.keys" Must ["41.1", "42.1"] "keys are in ascending order, each once" => keys;
         "reads.prefixes" Must ["42.1"] "no key begins with a declared prefix" => prefixes;
         "reads.limits" Must ["8.3"] "keys and prefixes are few and short" => limits;
-        "reads.node" Must ["42.1"] "nodes are read only with a view of facts" => node;
+        "reads.node" Must ["42.1"] "nodes are read only by verbs that have them" => node;
         "reads.counts" Must ["42.1"] "counts are in order, known and few" => counts;
         "reads.bytes" Must ["43.1"] "a declaration has the same bytes in each handshake" => bytes;
         for ALL_BUT_BIND: "other-reads" Must ["43.2"] "another declaration in `call.reads` is refused" => other_reads;
     }
 }
 
-fn declared(suite: &Suite) -> Result<Vec<(Terms<'_>, &api::Reads)>, Stop> {
-    let reads: Vec<_> = suite.declared.verbs().filter_map(|terms| Some((terms, terms.reads()?))).collect();
-    if reads.is_empty() { skipped("no verb has `reads`") } else { Ok(reads) }
+fn declared(suite: &Suite) -> impl Iterator<Item = (Terms<'_>, &api::Reads)> {
+    suite.declared.verbs().map(|terms| (terms, terms.reads()))
 }
 
 fn ascending<T: PartialOrd>(items: &[T]) -> bool {
     items.windows(2).all(|pair| matches!(pair, [one, next] if one < next))
 }
 
+async fn required(suite: &Suite) -> Result<(), Stop> {
+    match suite.declared.verbs().find(|terms| terms.info.reads.is_none()) {
+        Some(terms) => {
+            let verb = terms.verb.name();
+            failed(format!(
+                "{verb} has no `reads`; set it, empty for a verb that reads nothing, or to `everything`"
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
 async fn parts(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         let (verb, mut listed) = (terms.verb.name(), BTreeSet::new());
         let of_pod = reads.pod.iter().flat_map(|pod| &pod.parts);
         let of_pod = of_pod.map(|part| ("pod", *part, api::PodPart::try_from(*part).is_ok()));
@@ -49,6 +62,30 @@ async fn parts(suite: &Suite) -> Result<(), Stop> {
             }
             if !listed.insert((object, part)) {
                 return failed(format!("{verb}: `reads` lists a part twice"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn everything(suite: &Suite) -> Result<(), Stop> {
+    let beside_of_pod = [api::PodPart::Identity, api::PodPart::RawJson].map(i32::from);
+    let beside_of_node = [api::NodePart::Usage, api::NodePart::Images, api::NodePart::RawJson].map(i32::from);
+    for terms in suite.declared.verbs() {
+        let (pod, node) = (terms.pod_reads(), terms.node_reads());
+        for (object, everything, parts, beside, labels) in [
+            ("pod", pod.everything, &pod.parts, &beside_of_pod[..], &pod.labels),
+            ("node", node.everything, &node.parts, &beside_of_node[..], &node.labels),
+        ] {
+            let verb = terms.verb.name();
+            if everything && labels.is_some() {
+                return failed(format!("{verb}: `reads.{object}` has `labels` beside `everything`"));
+            }
+            let included = parts.iter().find(|part| !beside.contains(part));
+            if let Some(part) = included.filter(|_| everything) {
+                return failed(format!(
+                    "{verb}: `reads.{object}.parts` has {part}, which `everything` includes"
+                ));
             }
         }
     }
@@ -68,7 +105,7 @@ fn maps(reads: &api::Reads) -> impl Iterator<Item = (&'static str, &api::MapRead
 }
 
 async fn keys(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         for (name, map) in maps(reads) {
             let (verb, keys) = (terms.verb.name(), &map.keys);
             if keys.iter().any(String::is_empty) {
@@ -83,7 +120,7 @@ async fn keys(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn prefixes(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         for (name, map) in maps(reads) {
             let is_covered = |key: &&String| map.prefixes.iter().any(|prefix| key.starts_with(&**prefix));
             if let Some(key) = map.keys.iter().find(is_covered) {
@@ -96,7 +133,7 @@ async fn prefixes(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn limits(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         let verb = terms.verb.name();
         let texts = || maps(reads).flat_map(|(_, map)| map.keys.iter().chain(&map.prefixes));
         if let Some(long) = texts().find(|text| text.len() > KEY_BYTES) {
@@ -115,18 +152,18 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn node(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         let reads_nodes = reads.node.as_ref().is_some_and(|node| *node != api::NodeReads::default());
-        if reads_nodes && !(terms.verb.has_nodes() && terms.has_facts()) {
+        if reads_nodes && !terms.verb.has_nodes() {
             let verb = terms.verb.name();
-            return failed(format!("{verb}: `reads.node` is set, but the verb gets no facts of nodes"));
+            return failed(format!("{verb}: `reads.node` is not empty, but the verb has no nodes"));
         }
     }
     Ok(())
 }
 
 async fn counts(suite: &Suite) -> Result<(), Stop> {
-    for (terms, reads) in declared(suite)? {
+    for (terms, reads) in declared(suite) {
         let verb = terms.verb.name();
         let nodes: Vec<_> = reads.node.iter().flat_map(|node| &node.pod_counts).collect();
         let pods: Vec<_> = reads.pod.iter().flat_map(|pod| &pod.topology_counts).collect();
@@ -162,10 +199,9 @@ const HANDSHAKES: usize = 20;
 
 /// Another encoding of the same declaration would be another declaration for calls.
 async fn bytes(suite: &Suite) -> Result<(), Stop> {
-    declared(suite)?;
     for _ in 0..HANDSHAKES {
         let other = suite.declared_on(&suite.client).await?;
-        for terms in suite.declared.verbs().filter(|terms| terms.reads().is_some()) {
+        for terms in suite.declared.verbs() {
             let again = other.verb(terms.verb).filter(|again| again.reads() == terms.reads());
             if again.is_some_and(|again| again.reads_sha256 != terms.reads_sha256) {
                 let verb = terms.verb.name();
@@ -177,13 +213,13 @@ async fn bytes(suite: &Suite) -> Result<(), Stop> {
 }
 
 /// Other declarations than that of a verb, as `Call.reads` names them.
-pub(super) fn others(terms: Terms<'_>) -> Vec<(&'static str, Bytes)> {
-    let other = ("another declaration in `call.reads`", sha256(b"conformance"));
-    if terms.reads().is_none() {
-        return vec![other];
-    }
+pub(super) fn others(terms: Terms<'_>) -> [(&'static str, Bytes); 3] {
     let cut = terms.reads_sha256.slice(..terms.reads_sha256.len() - 1);
-    vec![other, ("no `call.reads`", Bytes::new()), ("`call.reads` of 31 bytes", cut)]
+    [
+        ("another declaration in `call.reads`", sha256(b"conformance")),
+        ("no `call.reads`", Bytes::new()),
+        ("`call.reads` of 31 bytes", cut),
+    ]
 }
 
 async fn other_reads(suite: &Suite, verb: Verb) -> Result<(), Stop> {

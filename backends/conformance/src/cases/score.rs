@@ -11,6 +11,8 @@ pub(super) fn cases() -> Vec<Case> {
     case::table! {
         "score.one-each" Must ["14.1"] "one score for each node" => |suite|
             super::calls::about(suite, Verb::Score, &[1, 3, 120]).await;
+        "score.absent" Must ["14.1"] "nodes without an opinion are named once, in order" => |suite|
+            super::calls::about(suite, Verb::Score, &[1, 3, 120]).await;
         "score.range" Should ["14.2"] "scores are within the declared bounds" => range;
         "score.rejected" Must ["34.1"] "Score is answered for nodes that Filter rejects" => rejected;
     }

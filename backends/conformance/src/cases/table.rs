@@ -5,7 +5,7 @@ use tonic::Code;
 
 use crate::{
     answer::Answer,
-    case::{self, Case, Stop, failed, skipped},
+    case::{self, Case, Stop, failed},
     declared::Terms,
     question::Scene,
     suite::Suite,
@@ -34,7 +34,6 @@ pub(super) fn cases() -> Vec<Case> {
         "table.zeros-unknown" Must ["27.1"] "also if the table is not held" => zeros_unknown;
         "table.count" Must ["27.1"] "a count that differs from the ids is refused" => count;
         "table.other-reads" Must ["44.1"] "a table with other contents is not the verb's" => other_reads;
-        "table.other-view" Should ["27.2"] "a table that lacks what the verb wants is refused" => other_view;
         "table.other-connection" Must ["19.1"] "calls on any connection may name it" => other_connection;
         "table.two" Must ["19.2"] "tables with the same ids are separate" => two;
     }
@@ -61,7 +60,7 @@ async fn same(
 async fn answers(suite: &Suite) -> Result<(), Stop> {
     table_verb(suite)?;
     let mut objects = suite.objects();
-    // Each verb that wants facts has a view of its own.
+    // Each verb that reads more than names has a table of its own.
     for terms in table_verbs(suite) {
         let scene = Scene::random(&mut objects, NODES);
         let table = filled(suite, terms, &scene).await?;
@@ -282,44 +281,42 @@ async fn count(suite: &Suite) -> Result<(), Stop> {
 async fn other_reads(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(3);
-    let mut table = Table::open(suite, &suite.client);
-    let mut message = table.first(terms, &scene);
-    if let Some(view) = &mut message.view {
-        // Rows have what another verb declares: one key that this one does not.
-        let keys = vec!["conformance".to_owned()];
-        let labels = Some(api::MapReads { keys, prefixes: Vec::new() });
-        view.reads = Some(api::NodeReads { labels, ..api::NodeReads::default() });
+    for (what, reads, rows_fit) in [
+        ("a table with a label that the verb does not declare", another_label(), false),
+        ("a table with another part than the verb declares", another_part(terms), true),
+    ] {
+        let mut table = Table::open(suite, &suite.client);
+        let mut message = api::SyncNodesRequest { reads: Some(reads), ..table.first(terms, &scene) };
+        for row in message.upserts.iter_mut().filter_map(|entry| entry.row.as_mut()).filter(|_| !rows_fit) {
+            let values = vec!["value".to_owned()];
+            let labels = Some(api::MapValues { values, ..api::MapValues::default() });
+            let facts = Some(api::NodeFacts { labels, ..api::NodeFacts::default() });
+            *row = api::NodeRow { name: row.name.clone(), facts, ..api::NodeRow::default() };
+        }
+        table.apply(message).await?;
+        missed(suite, terms, &scene, table.all(&scene), api::Miss::TableUnknown, what).await?;
+        table.close().await?;
     }
-    for entry in &mut message.upserts {
-        let facts = api::NodeFacts { label_values: vec!["value".to_owned()], ..api::NodeFacts::default() };
-        let name = entry.row.as_ref().map(|row| row.name.clone()).unwrap_or_default();
-        entry.row = Some(api::NodeRow { name, facts: Some(facts), ..api::NodeRow::default() });
-    }
-    table.apply(message).await?;
-    let nodes = table.all(&scene);
-    missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table whose `reads` is another").await?;
-    table.close().await
+    Ok(())
 }
 
-async fn other_view(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    if terms.reads().is_some() {
-        return skipped("the verb has `reads`, so the table would count as not held");
+/// What another verb could declare.
+fn another_label() -> api::NodeReads {
+    let labels = Some(api::MapReads { keys: vec!["conformance".to_owned()], prefixes: Vec::new() });
+    api::NodeReads { labels, ..api::NodeReads::default() }
+}
+
+/// What the verb declares, with or without a part that a row need not have.
+fn another_part(terms: Terms<'_>) -> api::NodeReads {
+    let mut reads = terms.table_reads();
+    let (usage, json) = (api::NodePart::Usage.into(), api::NodePart::RawJson.into());
+    match reads.parts.iter().position(|part| *part == usage) {
+        None => reads.parts.push(usage),
+        Some(_) if !reads.parts.contains(&json) => reads.parts.push(json),
+        Some(at) => drop(reads.parts.remove(at)),
     }
-    let scene = suite.scene(3);
-    let mut table = Table::open(suite, &suite.client);
-    let mut message = table.first(terms, &scene);
-    if let Some(view) = &mut message.view {
-        view.node_view = api::NodeView::Name.into();
-    }
-    for row in message.upserts.iter_mut().filter_map(|entry| entry.row.as_mut()) {
-        row.facts = None;
-        row.raw_json = bytes::Bytes::new();
-        row.usage = None;
-    }
-    table.apply(message).await?;
-    refused(suite, terms, &scene, table.all(&scene), "a table of names for a verb that wants facts").await?;
-    table.close().await
+    reads.parts.sort_unstable();
+    reads
 }
 
 async fn other_connection(suite: &Suite) -> Result<(), Stop> {

@@ -29,12 +29,11 @@ pub(super) fn cases() -> Vec<Case> {
         "table.as-a-whole" Must ["20.1"] "a call sees all of a message or nothing" => as_a_whole;
         "table.later-fields" Must ["8.4"] "unknown fields of a message are ignored" => later_fields;
         "table.not-protobuf" Must ["50.2"] "a message that is not protobuf ends the stream" => not_protobuf;
-        "table.no-view" Should ["23.2"] "a first message without a view is refused" => |suite|
-            first_message(suite, |message| message.view = None, "a first message without `view`").await;
-        "table.unknown-view" Should ["23.2"] "a first message with an unknown view is refused" => unknown_view;
+        "table.no-reads" Should ["23.2"] "a first message without `reads` is refused" => |suite|
+            first_message(suite, |message| message.reads = None, "a first message without `reads`").await;
         "table.id-zero" Should ["23.2"] "an id of 0 is refused" => id_zero;
         "table.no-row" Should ["23.2"] "an upsert without a row is refused" => no_row;
-        "table.row-lacks-facts" Should ["23.2"] "a row without the facts of the view is refused" => row_lacks_facts;
+        "table.row-lacks-facts" Should ["23.2"] "a row without facts is refused" => row_lacks_facts;
         "table.version" Should ["23.2"] "a version that does not grow is refused" => version;
         "table.renamed" Should ["23.2"] "another table's name is refused" => renamed;
         "table.no-name" Should ["23.2"] "a table without a name is refused" => |suite|
@@ -42,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
         "table.bad-name" Should ["23.2"] "a name that is too long, or not printable, is refused" => bad_name;
         "table.name-taken" Should ["23.2"] "a second stream for a table is refused" => name_taken;
         "table.complete-twice" Should ["23.2"] "`complete` is refused the second time" => complete_twice;
-        "table.reads-limits" Should ["23.2"] "`view.reads` beyond the limits is refused" => reads_limits;
+        "table.reads-limits" Should ["23.2"] "`reads` beyond the limits is refused" => reads_limits;
         "table.refused-whole" Must ["23.3"] "calls see nothing of a refused message" => refused_whole;
     }
 }
@@ -219,13 +218,6 @@ async fn first_message(
     refuses(&mut table, message, what).await
 }
 
-async fn unknown_view(suite: &Suite) -> Result<(), Stop> {
-    let unknown = |message: &mut api::SyncNodesRequest| {
-        message.view.iter_mut().for_each(|view| view.node_view = 99);
-    };
-    first_message(suite, unknown, "a first message with `node_view` 99").await
-}
-
 async fn id_zero(suite: &Suite) -> Result<(), Stop> {
     let zero =
         |message: &mut api::SyncNodesRequest| message.upserts.iter_mut().for_each(|entry| entry.id = 0);
@@ -309,11 +301,9 @@ async fn reads_limits(suite: &Suite) -> Result<(), Stop> {
     ] {
         let beyond = |message: &mut api::SyncNodesRequest| {
             message.upserts.clear();
-            if let Some(view) = &mut message.view {
-                view.reads = Some(reads);
-            }
+            message.reads = Some(reads);
         };
-        first_message(suite, beyond, &format!("`view.reads` with {what}")).await?;
+        first_message(suite, beyond, &format!("`reads` with {what}")).await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
     declared::Verb,
     probe::{Mode, Probe},
     suite::Suite,
-    timing::{Timing, in_turn, median, repeated},
+    timing::{EMPTY_CALLS, Timing, in_turn, median, repeated},
 };
 
 /// The verbs of which each pod needs an answer.
@@ -27,9 +27,8 @@ const TYPICAL: u32 = 500;
 
 const HANDSHAKES: usize = 50;
 
-/// A handshake takes no longer than this, or than so many empty calls.
+/// A handshake takes no longer than this, or than a few empty calls.
 const SLOW_HANDSHAKE: Duration = Duration::from_millis(500);
-const EMPTY_CALLS: u32 = 5;
 
 /// Calls whose time is over, at once, and how often they are sent.
 const DEAD: usize = 128;
@@ -44,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A call that does nothing: the way to the backend and back.
-async fn empty_call(suite: &Suite) -> Result<(), Stop> {
+pub(super) async fn empty_call(suite: &Suite) -> Result<(), Stop> {
     let path = PathAndQuery::from_static("/extender.policy.v1beta1.PolicyService/Conformance");
     suite.client.unary_at(path, Bytes::new(), Extras::default()).await.map(drop)
 }

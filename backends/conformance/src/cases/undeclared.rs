@@ -8,7 +8,7 @@ use extender_policy_api::v1beta1 as api;
 use super::calls::same_unless_changing;
 use crate::{
     case::{self, Case, Stop},
-    declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
+    declared::{ALL_BUT_BIND, Terms, Verb},
     objects::{Node, Pod, Vocabulary},
     question::{Question, Scene},
     sent::Extent,
@@ -23,7 +23,6 @@ const FEW: usize = 8;
 pub(super) fn cases() -> Vec<Case> {
     case::table! {
         for ALL_BUT_BIND: "undeclared-data" Must ["40.1"] "what is not declared changes no answer" => undeclared;
-        for CACHEABLE: "pure-identity" Must ["30.1"] "the pod's identity changes no pure answer" => identity;
     }
 }
 
@@ -55,16 +54,18 @@ const AMOUNTS: [i64; 4] = [0, 1, 1 << 20, 1 << 50];
 /// A way for each value that is likely.
 const EACH_VALUE: usize = usize::MAX;
 
-const THINGS: [Thing; 19] = [
-    pod("labels of the pod", EACH_VALUE, |pod, way, words| pod.facts.labels.extend(entries(words, way))),
-    pod("annotations of the pod", EACH_VALUE, |pod, way, words| {
-        pod.facts.annotations.extend(entries(words, way));
+const THINGS: [Thing; 20] = [
+    pod("labels of the pod", EACH_VALUE, |pod, way, words| pod.labels.extend(entries(words, way))),
+    pod("annotations of the pod", EACH_VALUE, |pod, way, words| pod.annotations.extend(entries(words, way))),
+    pod("name and UID of the pod", 4, |pod, way, _| {
+        pod.identity.name = format!("web-{way}");
+        pod.identity.uid = format!("uid of web-{way}");
     }),
     pod("the namespace", 5, |pod, way, _| pod.facts.namespace = NAMESPACES[way].into()),
     pod("the owner", 5, |pod, way, _| {
         pod.facts.owner = Some(api::OwnerReference { kind: OWNERS[way].to_owned(), ..Default::default() });
     }),
-    pod("the priority", 4, |pod, way, _| pod.facts.priority = PRIORITIES[way]),
+    pod("the priority", 4, |pod, way, _| pod.facts.priority = Some(PRIORITIES[way])),
     pod("the priority class", 3, |pod, way, _| pod.facts.priority_class_name = CLASSES[way].into()),
     pod("requests", 4, |pod, way, _| pod.facts.requests = Some(amount(way))),
     pod("tolerations", 2, |pod, way, _| {
@@ -75,13 +76,16 @@ const THINGS: [Thing; 19] = [
     pod("the node affinity", 1, |pod, _, _| pod.facts.node_affinity = None),
     pod("claims", 4, |pod, way, _| {
         pod.identity.claims = vec![CLAIMS[way].to_owned()];
-        pod.facts.volumes = vec![api::Volume { name: "data".to_owned(), claim: CLAIMS[way].to_owned() }];
+        let claim = CLAIMS[way].to_owned();
+        pod.facts.volumes = vec![api::Volume { name: "data".to_owned(), claim, ..api::Volume::default() }];
     }),
-    node("labels of nodes", FEW, |node, way, words| node.facts.labels.extend(entries(words, way))),
-    node("annotations of nodes", FEW, |node, way, words| node.facts.annotations.extend(entries(words, way))),
+    node("labels of nodes", FEW, |node, way, words| node.labels.extend(entries(words, way))),
+    node("annotations of nodes", FEW, |node, way, words| node.annotations.extend(entries(words, way))),
     node("names of nodes", 1, |node, way, _| node.name = format!("gpu-{way}.internal")),
     node("taints", 1, |node, _, _| node.facts.taints.clear()),
-    node("`unschedulable`", 1, |node, _, _| node.facts.unschedulable ^= true),
+    node("`unschedulable`", 1, |node, _, _| {
+        node.facts.unschedulable = Some(node.facts.unschedulable != Some(true));
+    }),
     node("conditions", 1, |node, way, _| {
         let condition = |name: &str| (name.to_owned(), STATUSES[way % 3].to_owned());
         node.facts.conditions = ["Ready", "DiskPressure"].map(condition).into();
@@ -163,22 +167,6 @@ async fn same(
             let answer = suite.ask(&more).await.map_err(|stop| stop.after(what))?;
             same_unless_changing(suite, &question, &first, &answer, what).await?;
         }
-    }
-    Ok(())
-}
-
-async fn identity(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    super::pure::pure(suite, verb)?;
-    let question = suite.random_question(verb, 30)?;
-    let first = suite.ask(&question).await?;
-    for name in ["web-1", "web-2"] {
-        let (uid, claims) = (format!("uid of {name}"), CLAIMS.map(str::to_owned).into());
-        let mut named = question.clone();
-        if let Some(pod) = &mut named.pod {
-            pod.identity = Some(api::PodIdentity { name: name.to_owned(), uid, claims });
-        }
-        let named = suite.ask(&named).await?;
-        same_unless_changing(suite, &question, &first, &named, "with the pod's identity").await?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod changes;
 mod faults;
 mod hooks;
+mod outcomes;
 mod proxy;
 mod runs;
 mod streams;
@@ -145,6 +146,7 @@ async fn a_refusal_that_does_not_name_the_field_fails() {
         ("filter.count", "count"),
         ("filter.zero-nodes", "nodes"),
         ("filter.row-without-facts", "facts"),
+        ("outcomes.invalid", "call"),
     ] {
         let case = cases::all().into_iter().find(|case| case.name() == name).unwrap();
         let outcome = case.run(&suite).await.outcome;

@@ -29,13 +29,13 @@ type ChangedPart int32
 const (
 	// Rejected.
 	ChangedPart_CHANGED_PART_UNSPECIFIED ChangedPart = 0
-	// PodFacts.labels and label_values, and so on.
+	// PodFacts.labels, and so on.
 	ChangedPart_CHANGED_PART_POD_LABELS        ChangedPart = 1
 	ChangedPart_CHANGED_PART_POD_NODE_SELECTOR ChangedPart = 2
 	ChangedPart_CHANGED_PART_POD_NODE_AFFINITY ChangedPart = 3
 	ChangedPart_CHANGED_PART_POD_TOLERATIONS   ChangedPart = 4
 	ChangedPart_CHANGED_PART_POD_REQUESTS      ChangedPart = 5
-	// NodeFacts.labels and label_values, and so on.
+	// NodeFacts.labels, and so on.
 	ChangedPart_CHANGED_PART_NODE_LABELS      ChangedPart = 6
 	ChangedPart_CHANGED_PART_NODE_TAINTS      ChangedPart = 7
 	ChangedPart_CHANGED_PART_NODE_ALLOCATABLE ChangedPart = 8
@@ -178,6 +178,16 @@ const (
 	PodPart_POD_PART_NODE_AFFINITY       PodPart = 10
 	PodPart_POD_PART_VOLUMES             PodPart = 11
 	PodPart_POD_PART_SCHEDULER_NAME      PodPart = 12
+	// Pod.raw_json. Not for a pure verb.
+	PodPart_POD_PART_RAW_JSON             PodPart = 13
+	PodPart_POD_PART_CONTAINERS           PodPart = 14
+	PodPart_POD_PART_POD_AFFINITY         PodPart = 15
+	PodPart_POD_PART_TOPOLOGY_SPREAD      PodPart = 16
+	PodPart_POD_PART_RESOURCE_CLAIMS      PodPart = 17
+	PodPart_POD_PART_POD_GROUP_NAME       PodPart = 18
+	PodPart_POD_PART_RUNTIME_CLASS_NAME   PodPart = 19
+	PodPart_POD_PART_PREEMPTION_POLICY    PodPart = 20
+	PodPart_POD_PART_SERVICE_ACCOUNT_NAME PodPart = 21
 )
 
 // Enum value maps for PodPart.
@@ -196,21 +206,39 @@ var (
 		10: "POD_PART_NODE_AFFINITY",
 		11: "POD_PART_VOLUMES",
 		12: "POD_PART_SCHEDULER_NAME",
+		13: "POD_PART_RAW_JSON",
+		14: "POD_PART_CONTAINERS",
+		15: "POD_PART_POD_AFFINITY",
+		16: "POD_PART_TOPOLOGY_SPREAD",
+		17: "POD_PART_RESOURCE_CLAIMS",
+		18: "POD_PART_POD_GROUP_NAME",
+		19: "POD_PART_RUNTIME_CLASS_NAME",
+		20: "POD_PART_PREEMPTION_POLICY",
+		21: "POD_PART_SERVICE_ACCOUNT_NAME",
 	}
 	PodPart_value = map[string]int32{
-		"POD_PART_UNSPECIFIED":         0,
-		"POD_PART_IDENTITY":            1,
-		"POD_PART_NAMESPACE":           2,
-		"POD_PART_OWNER":               3,
-		"POD_PART_PRIORITY":            4,
-		"POD_PART_PRIORITY_CLASS_NAME": 5,
-		"POD_PART_REQUESTS":            6,
-		"POD_PART_NONZERO_REQUESTS":    7,
-		"POD_PART_TOLERATIONS":         8,
-		"POD_PART_NODE_SELECTOR":       9,
-		"POD_PART_NODE_AFFINITY":       10,
-		"POD_PART_VOLUMES":             11,
-		"POD_PART_SCHEDULER_NAME":      12,
+		"POD_PART_UNSPECIFIED":          0,
+		"POD_PART_IDENTITY":             1,
+		"POD_PART_NAMESPACE":            2,
+		"POD_PART_OWNER":                3,
+		"POD_PART_PRIORITY":             4,
+		"POD_PART_PRIORITY_CLASS_NAME":  5,
+		"POD_PART_REQUESTS":             6,
+		"POD_PART_NONZERO_REQUESTS":     7,
+		"POD_PART_TOLERATIONS":          8,
+		"POD_PART_NODE_SELECTOR":        9,
+		"POD_PART_NODE_AFFINITY":        10,
+		"POD_PART_VOLUMES":              11,
+		"POD_PART_SCHEDULER_NAME":       12,
+		"POD_PART_RAW_JSON":             13,
+		"POD_PART_CONTAINERS":           14,
+		"POD_PART_POD_AFFINITY":         15,
+		"POD_PART_TOPOLOGY_SPREAD":      16,
+		"POD_PART_RESOURCE_CLAIMS":      17,
+		"POD_PART_POD_GROUP_NAME":       18,
+		"POD_PART_RUNTIME_CLASS_NAME":   19,
+		"POD_PART_PREEMPTION_POLICY":    20,
+		"POD_PART_SERVICE_ACCOUNT_NAME": 21,
 	}
 )
 
@@ -255,18 +283,33 @@ const (
 	NodePart_NODE_PART_ALLOCATABLE   NodePart = 5
 	// NodeRow.name.
 	NodePart_NODE_PART_NAME NodePart = 6
+	// NodeRow.usage. A gateway that does not watch pods rejects the verb with a message.
+	NodePart_NODE_PART_USAGE NodePart = 7
+	// NodeRow.raw_json. Not for a pure verb.
+	NodePart_NODE_PART_RAW_JSON NodePart = 8
+	// NodeFacts.images, and so on. The gateway keeps the JSON of nodes for IMAGES, as for RAW_JSON: some kilobytes for each.
+	NodePart_NODE_PART_IMAGES      NodePart = 9
+	NodePart_NODE_PART_SYSTEM_INFO NodePart = 10
+	NodePart_NODE_PART_ADDRESSES   NodePart = 11
+	NodePart_NODE_PART_PROVIDER_ID NodePart = 12
 )
 
 // Enum value maps for NodePart.
 var (
 	NodePart_name = map[int32]string{
-		0: "NODE_PART_UNSPECIFIED",
-		1: "NODE_PART_TAINTS",
-		2: "NODE_PART_UNSCHEDULABLE",
-		3: "NODE_PART_CONDITIONS",
-		4: "NODE_PART_CAPACITY",
-		5: "NODE_PART_ALLOCATABLE",
-		6: "NODE_PART_NAME",
+		0:  "NODE_PART_UNSPECIFIED",
+		1:  "NODE_PART_TAINTS",
+		2:  "NODE_PART_UNSCHEDULABLE",
+		3:  "NODE_PART_CONDITIONS",
+		4:  "NODE_PART_CAPACITY",
+		5:  "NODE_PART_ALLOCATABLE",
+		6:  "NODE_PART_NAME",
+		7:  "NODE_PART_USAGE",
+		8:  "NODE_PART_RAW_JSON",
+		9:  "NODE_PART_IMAGES",
+		10: "NODE_PART_SYSTEM_INFO",
+		11: "NODE_PART_ADDRESSES",
+		12: "NODE_PART_PROVIDER_ID",
 	}
 	NodePart_value = map[string]int32{
 		"NODE_PART_UNSPECIFIED":   0,
@@ -276,6 +319,12 @@ var (
 		"NODE_PART_CAPACITY":      4,
 		"NODE_PART_ALLOCATABLE":   5,
 		"NODE_PART_NAME":          6,
+		"NODE_PART_USAGE":         7,
+		"NODE_PART_RAW_JSON":      8,
+		"NODE_PART_IMAGES":        9,
+		"NODE_PART_SYSTEM_INFO":   10,
+		"NODE_PART_ADDRESSES":     11,
+		"NODE_PART_PROVIDER_ID":   12,
 	}
 )
 
@@ -372,63 +421,6 @@ func (Verb) EnumDescriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{4}
 }
 
-// The content of a NodeRow.
-type NodeView int32
-
-const (
-	// Rejected: the backend must set a view.
-	NodeView_NODE_VIEW_UNSPECIFIED NodeView = 0
-	// Only the name. Works without a watch of nodes, and for nodes that the gateway does not know.
-	NodeView_NODE_VIEW_NAME NodeView = 1
-	// Name and facts.
-	NodeView_NODE_VIEW_FACTS NodeView = 2
-	// Name, facts and the object's JSON.
-	NodeView_NODE_VIEW_FACTS_AND_RAW NodeView = 3
-)
-
-// Enum value maps for NodeView.
-var (
-	NodeView_name = map[int32]string{
-		0: "NODE_VIEW_UNSPECIFIED",
-		1: "NODE_VIEW_NAME",
-		2: "NODE_VIEW_FACTS",
-		3: "NODE_VIEW_FACTS_AND_RAW",
-	}
-	NodeView_value = map[string]int32{
-		"NODE_VIEW_UNSPECIFIED":   0,
-		"NODE_VIEW_NAME":          1,
-		"NODE_VIEW_FACTS":         2,
-		"NODE_VIEW_FACTS_AND_RAW": 3,
-	}
-)
-
-func (x NodeView) Enum() *NodeView {
-	p := new(NodeView)
-	*p = x
-	return p
-}
-
-func (x NodeView) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[5].Descriptor()
-}
-
-func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[5]
-}
-
-func (x NodeView) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use NodeView.Descriptor instead.
-func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
-}
-
 // What a call depends on besides the request, and what it changes.
 type Effects int32
 
@@ -472,11 +464,11 @@ func (x Effects) String() string {
 }
 
 func (Effects) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[6].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (Effects) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[6]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[5]
 }
 
 func (x Effects) Number() protoreflect.EnumNumber {
@@ -485,7 +477,7 @@ func (x Effects) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effects.Descriptor instead.
 func (Effects) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{5}
 }
 
 // What the verdict about one node depends on.
@@ -525,11 +517,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[7].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[6].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[7]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[6]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -538,7 +530,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{6}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -586,11 +578,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1beta1_info_proto_enumTypes[8].Descriptor()
+	return file_extender_policy_v1beta1_info_proto_enumTypes[7].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1beta1_info_proto_enumTypes[8]
+	return &file_extender_policy_v1beta1_info_proto_enumTypes[7]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -599,7 +591,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_info_proto_rawDescGZIP(), []int{7}
 }
 
 type GetInfoRequest struct {
@@ -815,11 +807,6 @@ type GetInfoResponse struct {
 	// REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
 	// ignored.
 	Verbs []*VerbInfo `protobuf:"bytes,7,rep,name=verbs,proto3" json:"verbs,omitempty"`
-	// OPTIONAL. The backend wants Pod.raw_json. False: it is not sent.
-	PodRaw bool `protobuf:"varint,8,opt,name=pod_raw,json=podRaw,proto3" json:"pod_raw,omitempty"`
-	// OPTIONAL. The annotations of pods and nodes that verbs without `reads` get in the facts: those whose key
-	// begins with one of these. An empty string means all. Absent: none are sent.
-	AnnotationPrefixes []string `protobuf:"bytes,9,rep,name=annotation_prefixes,json=annotationPrefixes,proto3" json:"annotation_prefixes,omitempty"`
 	// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
 	// larger one; the call fails with a message. Absent or 0: REQUEST_BYTES, gRPC's usual limit.
 	MaxRequestBytes uint64 `protobuf:"varint,10,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
@@ -909,20 +896,6 @@ func (x *GetInfoResponse) GetServices() []string {
 func (x *GetInfoResponse) GetVerbs() []*VerbInfo {
 	if x != nil {
 		return x.Verbs
-	}
-	return nil
-}
-
-func (x *GetInfoResponse) GetPodRaw() bool {
-	if x != nil {
-		return x.PodRaw
-	}
-	return false
-}
-
-func (x *GetInfoResponse) GetAnnotationPrefixes() []string {
-	if x != nil {
-		return x.AnnotationPrefixes
 	}
 	return nil
 }
@@ -1092,9 +1065,6 @@ type VerbInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The verb.
 	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=extender.policy.v1beta1.Verb" json:"verb,omitempty"`
-	// REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
-	// know the view or cannot provide it, it rejects the verb with a message.
-	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1beta1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
 	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1beta1.Scope" json:"scope,omitempty"`
 	// OPTIONAL. What else than the request a call depends on, or changes. Absent: EFFECTS_READS_OUTSIDE.
@@ -1108,11 +1078,8 @@ type VerbInfo struct {
 	// OPTIONAL, score only. The smallest raw score is the best: 10 minus the normalized score is used. Not
 	// with NORMALIZATION_NONE. False: the largest is the best.
 	Reversed bool `protobuf:"varint,9,opt,name=reversed,proto3" json:"reversed,omitempty"`
-	// OPTIONAL. The backend wants NodeRow.usage. A gateway that does not watch pods rejects the verb with a
-	// message. False: it is not sent.
-	Usage bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
-	// OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
-	// annotation_prefixes selects.
+	// REQUIRED, if empty. What the verb reads of pods and nodes. If the gateway does not know a part or cannot provide it, it
+	// rejects the verb with a message.
 	Reads *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
 	// REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
 	// of nodes alone for VERB_BEFORE_FILTER_NODES. If the gateway does not know one of them, it rejects the hook with a
@@ -1159,13 +1126,6 @@ func (x *VerbInfo) GetVerb() Verb {
 	return Verb_VERB_UNSPECIFIED
 }
 
-func (x *VerbInfo) GetNodeView() NodeView {
-	if x != nil {
-		return x.NodeView
-	}
-	return NodeView_NODE_VIEW_UNSPECIFIED
-}
-
 func (x *VerbInfo) GetScope() Scope {
 	if x != nil {
 		return x.Scope
@@ -1208,13 +1168,6 @@ func (x *VerbInfo) GetReversed() bool {
 	return false
 }
 
-func (x *VerbInfo) GetUsage() bool {
-	if x != nil {
-		return x.Usage
-	}
-	return false
-}
-
 func (x *VerbInfo) GetReads() *Reads {
 	if x != nil {
 		return x.Reads
@@ -1239,7 +1192,8 @@ type Reads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
 	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts.
+	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter. A verb that reads the name alone, or
+	// nothing, is also asked about nodes that the gateway does not know.
 	Node          *NodeReads `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1303,8 +1257,11 @@ type PodReads struct {
 	// each, in this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes
 	// besides the calls, rejects the verb with a message. Absent: none.
 	TopologyCounts []*TopologyCountReads `protobuf:"bytes,4,rep,name=topology_counts,json=topologyCounts,proto3" json:"topology_counts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// OPTIONAL. All of PodFacts but annotations: every part of it and every label, those included that later versions add. Then
+	// there are no `labels`, and in `parts` only POD_PART_IDENTITY and POD_PART_RAW_JSON. False: what is declared.
+	Everything    bool `protobuf:"varint,5,opt,name=everything,proto3" json:"everything,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodReads) Reset() {
@@ -1365,7 +1322,14 @@ func (x *PodReads) GetTopologyCounts() []*TopologyCountReads {
 	return nil
 }
 
-// What a verb reads of a node and of the pods on it. VerbInfo.usage adds the usage.
+func (x *PodReads) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
+}
+
+// What a verb reads of a node and of the pods on it.
 type NodeReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Each once. Absent: none.
@@ -1377,7 +1341,11 @@ type NodeReads struct {
 	// OPTIONAL. By what the pods on a node are counted, in ascending order of `by`, then of the bytes of `label`,
 	// each pair once, at most READ_COUNTS. NodeRow.pod_counts has one entry for each, in this order. A gateway that does
 	// not watch pods rejects the verb with a message. Absent: none.
-	PodCounts     []*PodCountReads `protobuf:"bytes,4,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
+	PodCounts []*PodCountReads `protobuf:"bytes,4,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
+	// OPTIONAL. The name and all of NodeFacts but annotations and images: every part of it and every label, those included that
+	// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_IMAGES and
+	// NODE_PART_RAW_JSON. False: what is declared.
+	Everything    bool `protobuf:"varint,5,opt,name=everything,proto3" json:"everything,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1406,13 @@ func (x *NodeReads) GetPodCounts() []*PodCountReads {
 		return x.PodCounts
 	}
 	return nil
+}
+
+func (x *NodeReads) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
 }
 
 // By what the pods on a node are counted.
@@ -1582,10 +1557,10 @@ func (x *TopologyCountReads) GetRequests() bool {
 type MapReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Keys, in ascending order of their bytes, each once, at most KEY_BYTES each. Their values are sent
-	// in this order, without the keys: PodFacts.label_values and the like.
+	// in this order, without the keys: MapValues.values.
 	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	// OPTIONAL. Prefixes of keys, at most KEY_BYTES each, none of them the beginning of a key in `keys`. The
-	// entries are sent with their keys: PodFacts.labels and the like. The empty prefix means all. Absent: none.
+	// entries are sent with their keys: MapValues.entries. The empty prefix means all. Absent: none.
 	Prefixes      []string `protobuf:"bytes,2,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1656,7 +1631,7 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\achanges\x18\x05 \x03(\x0e2$.extender.policy.v1beta1.ChangedPartR\achanges\x12N\n" +
 	"\x0enormalizations\x18\x06 \x03(\x0e2&.extender.policy.v1beta1.NormalizationR\x0enormalizations\x12\x1a\n" +
 	"\bfeatures\x18\a \x03(\tR\bfeatures\x12\x1a\n" +
-	"\bservices\x18\b \x03(\tR\bservices\"\xb4\x04\n" +
+	"\bservices\x18\b \x03(\tR\bservices\"\xf6\x03\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1665,14 +1640,13 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"apiVersion\x12\x1a\n" +
 	"\brequires\x18\x05 \x03(\tR\brequires\x12\x1a\n" +
 	"\bservices\x18\x06 \x03(\tR\bservices\x127\n" +
-	"\x05verbs\x18\a \x03(\v2!.extender.policy.v1beta1.VerbInfoR\x05verbs\x12\x17\n" +
-	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
-	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
+	"\x05verbs\x18\a \x03(\v2!.extender.policy.v1beta1.VerbInfoR\x05verbs\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
 	" \x01(\x04R\x0fmaxRequestBytes\x12P\n" +
 	"\rintrospection\x18\v \x03(\v2*.extender.policy.v1beta1.IntrospectionPathR\rintrospection\x12F\n" +
 	"\vcontrollers\x18\f \x01(\v2$.extender.policy.v1beta1.ControllersR\vcontrollers\x125\n" +
-	"\x16rejected_configuration\x18\r \x01(\tR\x15rejectedConfiguration\"I\n" +
+	"\x16rejected_configuration\x18\r \x01(\tR\x15rejectedConfigurationJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
+	"\"I\n" +
 	"\x11IntrospectionPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\"m\n" +
@@ -1680,38 +1654,42 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xcb\x04\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x81\x04\n" +
 	"\bVerbInfo\x121\n" +
-	"\x04verb\x18\x01 \x01(\x0e2\x1d.extender.policy.v1beta1.VerbR\x04verb\x12>\n" +
-	"\tnode_view\x18\x02 \x01(\x0e2!.extender.policy.v1beta1.NodeViewR\bnodeView\x124\n" +
+	"\x04verb\x18\x01 \x01(\x0e2\x1d.extender.policy.v1beta1.VerbR\x04verb\x124\n" +
 	"\x05scope\x18\x03 \x01(\x0e2\x1e.extender.policy.v1beta1.ScopeR\x05scope\x12:\n" +
 	"\aeffects\x18\x04 \x01(\x0e2 .extender.policy.v1beta1.EffectsR\aeffects\x12 \n" +
 	"\tscore_min\x18\x06 \x01(\x11H\x00R\bscoreMin\x88\x01\x01\x12 \n" +
 	"\tscore_max\x18\a \x01(\x11H\x01R\bscoreMax\x88\x01\x01\x12L\n" +
 	"\rnormalization\x18\b \x01(\x0e2&.extender.policy.v1beta1.NormalizationR\rnormalization\x12\x1a\n" +
-	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
-	"\x05usage\x18\n" +
-	" \x01(\bR\x05usage\x124\n" +
+	"\breversed\x18\t \x01(\bR\breversed\x124\n" +
 	"\x05reads\x18\v \x01(\v2\x1e.extender.policy.v1beta1.ReadsR\x05reads\x12>\n" +
 	"\achanges\x18\f \x03(\x0e2$.extender.policy.v1beta1.ChangedPartR\achangesB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
-	"_score_maxJ\x04\b\x05\x10\x06\"z\n" +
+	"_score_maxJ\x04\b\x02\x10\x03J\x04\b\x05\x10\x06J\x04\b\n" +
+	"\x10\v\"z\n" +
 	"\x05Reads\x123\n" +
 	"\x03pod\x18\x02 \x01(\v2!.extender.policy.v1beta1.PodReadsR\x03pod\x126\n" +
-	"\x04node\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x04nodeJ\x04\b\x01\x10\x02\"\x98\x02\n" +
+	"\x04node\x18\x03 \x01(\v2\".extender.policy.v1beta1.NodeReadsR\x04nodeJ\x04\b\x01\x10\x02\"\xb8\x02\n" +
 	"\bPodReads\x126\n" +
 	"\x05parts\x18\x01 \x03(\x0e2 .extender.policy.v1beta1.PodPartR\x05parts\x129\n" +
 	"\x06labels\x18\x02 \x01(\v2!.extender.policy.v1beta1.MapReadsR\x06labels\x12C\n" +
 	"\vannotations\x18\x03 \x01(\v2!.extender.policy.v1beta1.MapReadsR\vannotations\x12T\n" +
-	"\x0ftopology_counts\x18\x04 \x03(\v2+.extender.policy.v1beta1.TopologyCountReadsR\x0etopologyCounts\"\x8b\x02\n" +
+	"\x0ftopology_counts\x18\x04 \x03(\v2+.extender.policy.v1beta1.TopologyCountReadsR\x0etopologyCounts\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x05 \x01(\bR\n" +
+	"everything\"\xab\x02\n" +
 	"\tNodeReads\x127\n" +
 	"\x05parts\x18\x01 \x03(\x0e2!.extender.policy.v1beta1.NodePartR\x05parts\x129\n" +
 	"\x06labels\x18\x02 \x01(\v2!.extender.policy.v1beta1.MapReadsR\x06labels\x12C\n" +
 	"\vannotations\x18\x03 \x01(\v2!.extender.policy.v1beta1.MapReadsR\vannotations\x12E\n" +
 	"\n" +
-	"pod_counts\x18\x04 \x03(\v2&.extender.policy.v1beta1.PodCountReadsR\tpodCounts\"v\n" +
+	"pod_counts\x18\x04 \x03(\v2&.extender.policy.v1beta1.PodCountReadsR\tpodCounts\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x05 \x01(\bR\n" +
+	"everything\"v\n" +
 	"\rPodCountReads\x123\n" +
 	"\x02by\x18\x01 \x01(\x0e2#.extender.policy.v1beta1.PodCountByR\x02by\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
@@ -1741,7 +1719,7 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x12POD_COUNT_BY_OWNER\x10\x01\x12\x1a\n" +
 	"\x16POD_COUNT_BY_NAMESPACE\x10\x02\x12\x16\n" +
 	"\x12POD_COUNT_BY_LABEL\x10\x03\x12$\n" +
-	" POD_COUNT_BY_PRIORITY_CLASS_NAME\x10\x04*\xda\x02\n" +
+	" POD_COUNT_BY_PRIORITY_CLASS_NAME\x10\x04*\xe2\x04\n" +
 	"\aPodPart\x12\x18\n" +
 	"\x14POD_PART_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POD_PART_IDENTITY\x10\x01\x12\x16\n" +
@@ -1756,7 +1734,16 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x16POD_PART_NODE_AFFINITY\x10\n" +
 	"\x12\x14\n" +
 	"\x10POD_PART_VOLUMES\x10\v\x12\x1b\n" +
-	"\x17POD_PART_SCHEDULER_NAME\x10\f*\xb9\x01\n" +
+	"\x17POD_PART_SCHEDULER_NAME\x10\f\x12\x15\n" +
+	"\x11POD_PART_RAW_JSON\x10\r\x12\x17\n" +
+	"\x13POD_PART_CONTAINERS\x10\x0e\x12\x19\n" +
+	"\x15POD_PART_POD_AFFINITY\x10\x0f\x12\x1c\n" +
+	"\x18POD_PART_TOPOLOGY_SPREAD\x10\x10\x12\x1c\n" +
+	"\x18POD_PART_RESOURCE_CLAIMS\x10\x11\x12\x1b\n" +
+	"\x17POD_PART_POD_GROUP_NAME\x10\x12\x12\x1f\n" +
+	"\x1bPOD_PART_RUNTIME_CLASS_NAME\x10\x13\x12\x1e\n" +
+	"\x1aPOD_PART_PREEMPTION_POLICY\x10\x14\x12!\n" +
+	"\x1dPOD_PART_SERVICE_ACCOUNT_NAME\x10\x15*\xcb\x02\n" +
 	"\bNodePart\x12\x19\n" +
 	"\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n" +
@@ -1764,7 +1751,14 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n" +
 	"\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n" +
 	"\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n" +
-	"\x0eNODE_PART_NAME\x10\x06*\xab\x01\n" +
+	"\x0eNODE_PART_NAME\x10\x06\x12\x13\n" +
+	"\x0fNODE_PART_USAGE\x10\a\x12\x16\n" +
+	"\x12NODE_PART_RAW_JSON\x10\b\x12\x14\n" +
+	"\x10NODE_PART_IMAGES\x10\t\x12\x19\n" +
+	"\x15NODE_PART_SYSTEM_INFO\x10\n" +
+	"\x12\x17\n" +
+	"\x13NODE_PART_ADDRESSES\x10\v\x12\x19\n" +
+	"\x15NODE_PART_PROVIDER_ID\x10\f*\xab\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +
@@ -1774,12 +1768,7 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\tVERB_BIND\x10\x04\x12\x16\n" +
 	"\x12VERB_BEFORE_FILTER\x10\x05\x12\x1c\n" +
 	"\x18VERB_BEFORE_FILTER_NODES\x10\x06\x12\x15\n" +
-	"\x11VERB_BEFORE_SCORE\x10\a*k\n" +
-	"\bNodeView\x12\x19\n" +
-	"\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n" +
-	"\x0fNODE_VIEW_FACTS\x10\x02\x12\x1b\n" +
-	"\x17NODE_VIEW_FACTS_AND_RAW\x10\x03*l\n" +
+	"\x11VERB_BEFORE_SCORE\x10\a*l\n" +
 	"\aEffects\x12\x17\n" +
 	"\x13EFFECTS_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17EFFECTS_CHANGES_OUTSIDE\x10\x01\x12\x10\n" +
@@ -1810,7 +1799,7 @@ func file_extender_policy_v1beta1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_extender_policy_v1beta1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
 var file_extender_policy_v1beta1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_extender_policy_v1beta1_info_proto_goTypes = []any{
 	(ChangedPart)(0),           // 0: extender.policy.v1beta1.ChangedPart
@@ -1818,58 +1807,56 @@ var file_extender_policy_v1beta1_info_proto_goTypes = []any{
 	(PodPart)(0),               // 2: extender.policy.v1beta1.PodPart
 	(NodePart)(0),              // 3: extender.policy.v1beta1.NodePart
 	(Verb)(0),                  // 4: extender.policy.v1beta1.Verb
-	(NodeView)(0),              // 5: extender.policy.v1beta1.NodeView
-	(Effects)(0),               // 6: extender.policy.v1beta1.Effects
-	(Scope)(0),                 // 7: extender.policy.v1beta1.Scope
-	(Normalization)(0),         // 8: extender.policy.v1beta1.Normalization
-	(*GetInfoRequest)(nil),     // 9: extender.policy.v1beta1.GetInfoRequest
-	(*Known)(nil),              // 10: extender.policy.v1beta1.Known
-	(*GetInfoResponse)(nil),    // 11: extender.policy.v1beta1.GetInfoResponse
-	(*IntrospectionPath)(nil),  // 12: extender.policy.v1beta1.IntrospectionPath
-	(*Controllers)(nil),        // 13: extender.policy.v1beta1.Controllers
-	(*VerbInfo)(nil),           // 14: extender.policy.v1beta1.VerbInfo
-	(*Reads)(nil),              // 15: extender.policy.v1beta1.Reads
-	(*PodReads)(nil),           // 16: extender.policy.v1beta1.PodReads
-	(*NodeReads)(nil),          // 17: extender.policy.v1beta1.NodeReads
-	(*PodCountReads)(nil),      // 18: extender.policy.v1beta1.PodCountReads
-	(*TopologyCountReads)(nil), // 19: extender.policy.v1beta1.TopologyCountReads
-	(*MapReads)(nil),           // 20: extender.policy.v1beta1.MapReads
+	(Effects)(0),               // 5: extender.policy.v1beta1.Effects
+	(Scope)(0),                 // 6: extender.policy.v1beta1.Scope
+	(Normalization)(0),         // 7: extender.policy.v1beta1.Normalization
+	(*GetInfoRequest)(nil),     // 8: extender.policy.v1beta1.GetInfoRequest
+	(*Known)(nil),              // 9: extender.policy.v1beta1.Known
+	(*GetInfoResponse)(nil),    // 10: extender.policy.v1beta1.GetInfoResponse
+	(*IntrospectionPath)(nil),  // 11: extender.policy.v1beta1.IntrospectionPath
+	(*Controllers)(nil),        // 12: extender.policy.v1beta1.Controllers
+	(*VerbInfo)(nil),           // 13: extender.policy.v1beta1.VerbInfo
+	(*Reads)(nil),              // 14: extender.policy.v1beta1.Reads
+	(*PodReads)(nil),           // 15: extender.policy.v1beta1.PodReads
+	(*NodeReads)(nil),          // 16: extender.policy.v1beta1.NodeReads
+	(*PodCountReads)(nil),      // 17: extender.policy.v1beta1.PodCountReads
+	(*TopologyCountReads)(nil), // 18: extender.policy.v1beta1.TopologyCountReads
+	(*MapReads)(nil),           // 19: extender.policy.v1beta1.MapReads
 }
 var file_extender_policy_v1beta1_info_proto_depIdxs = []int32{
-	10, // 0: extender.policy.v1beta1.GetInfoRequest.known:type_name -> extender.policy.v1beta1.Known
+	9,  // 0: extender.policy.v1beta1.GetInfoRequest.known:type_name -> extender.policy.v1beta1.Known
 	4,  // 1: extender.policy.v1beta1.Known.verbs:type_name -> extender.policy.v1beta1.Verb
 	2,  // 2: extender.policy.v1beta1.Known.pod_parts:type_name -> extender.policy.v1beta1.PodPart
 	3,  // 3: extender.policy.v1beta1.Known.node_parts:type_name -> extender.policy.v1beta1.NodePart
 	1,  // 4: extender.policy.v1beta1.Known.pod_counts:type_name -> extender.policy.v1beta1.PodCountBy
 	0,  // 5: extender.policy.v1beta1.Known.changes:type_name -> extender.policy.v1beta1.ChangedPart
-	8,  // 6: extender.policy.v1beta1.Known.normalizations:type_name -> extender.policy.v1beta1.Normalization
-	14, // 7: extender.policy.v1beta1.GetInfoResponse.verbs:type_name -> extender.policy.v1beta1.VerbInfo
-	12, // 8: extender.policy.v1beta1.GetInfoResponse.introspection:type_name -> extender.policy.v1beta1.IntrospectionPath
-	13, // 9: extender.policy.v1beta1.GetInfoResponse.controllers:type_name -> extender.policy.v1beta1.Controllers
+	7,  // 6: extender.policy.v1beta1.Known.normalizations:type_name -> extender.policy.v1beta1.Normalization
+	13, // 7: extender.policy.v1beta1.GetInfoResponse.verbs:type_name -> extender.policy.v1beta1.VerbInfo
+	11, // 8: extender.policy.v1beta1.GetInfoResponse.introspection:type_name -> extender.policy.v1beta1.IntrospectionPath
+	12, // 9: extender.policy.v1beta1.GetInfoResponse.controllers:type_name -> extender.policy.v1beta1.Controllers
 	4,  // 10: extender.policy.v1beta1.VerbInfo.verb:type_name -> extender.policy.v1beta1.Verb
-	5,  // 11: extender.policy.v1beta1.VerbInfo.node_view:type_name -> extender.policy.v1beta1.NodeView
-	7,  // 12: extender.policy.v1beta1.VerbInfo.scope:type_name -> extender.policy.v1beta1.Scope
-	6,  // 13: extender.policy.v1beta1.VerbInfo.effects:type_name -> extender.policy.v1beta1.Effects
-	8,  // 14: extender.policy.v1beta1.VerbInfo.normalization:type_name -> extender.policy.v1beta1.Normalization
-	15, // 15: extender.policy.v1beta1.VerbInfo.reads:type_name -> extender.policy.v1beta1.Reads
-	0,  // 16: extender.policy.v1beta1.VerbInfo.changes:type_name -> extender.policy.v1beta1.ChangedPart
-	16, // 17: extender.policy.v1beta1.Reads.pod:type_name -> extender.policy.v1beta1.PodReads
-	17, // 18: extender.policy.v1beta1.Reads.node:type_name -> extender.policy.v1beta1.NodeReads
-	2,  // 19: extender.policy.v1beta1.PodReads.parts:type_name -> extender.policy.v1beta1.PodPart
-	20, // 20: extender.policy.v1beta1.PodReads.labels:type_name -> extender.policy.v1beta1.MapReads
-	20, // 21: extender.policy.v1beta1.PodReads.annotations:type_name -> extender.policy.v1beta1.MapReads
-	19, // 22: extender.policy.v1beta1.PodReads.topology_counts:type_name -> extender.policy.v1beta1.TopologyCountReads
-	3,  // 23: extender.policy.v1beta1.NodeReads.parts:type_name -> extender.policy.v1beta1.NodePart
-	20, // 24: extender.policy.v1beta1.NodeReads.labels:type_name -> extender.policy.v1beta1.MapReads
-	20, // 25: extender.policy.v1beta1.NodeReads.annotations:type_name -> extender.policy.v1beta1.MapReads
-	18, // 26: extender.policy.v1beta1.NodeReads.pod_counts:type_name -> extender.policy.v1beta1.PodCountReads
-	1,  // 27: extender.policy.v1beta1.PodCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
-	1,  // 28: extender.policy.v1beta1.TopologyCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	6,  // 11: extender.policy.v1beta1.VerbInfo.scope:type_name -> extender.policy.v1beta1.Scope
+	5,  // 12: extender.policy.v1beta1.VerbInfo.effects:type_name -> extender.policy.v1beta1.Effects
+	7,  // 13: extender.policy.v1beta1.VerbInfo.normalization:type_name -> extender.policy.v1beta1.Normalization
+	14, // 14: extender.policy.v1beta1.VerbInfo.reads:type_name -> extender.policy.v1beta1.Reads
+	0,  // 15: extender.policy.v1beta1.VerbInfo.changes:type_name -> extender.policy.v1beta1.ChangedPart
+	15, // 16: extender.policy.v1beta1.Reads.pod:type_name -> extender.policy.v1beta1.PodReads
+	16, // 17: extender.policy.v1beta1.Reads.node:type_name -> extender.policy.v1beta1.NodeReads
+	2,  // 18: extender.policy.v1beta1.PodReads.parts:type_name -> extender.policy.v1beta1.PodPart
+	19, // 19: extender.policy.v1beta1.PodReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	19, // 20: extender.policy.v1beta1.PodReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	18, // 21: extender.policy.v1beta1.PodReads.topology_counts:type_name -> extender.policy.v1beta1.TopologyCountReads
+	3,  // 22: extender.policy.v1beta1.NodeReads.parts:type_name -> extender.policy.v1beta1.NodePart
+	19, // 23: extender.policy.v1beta1.NodeReads.labels:type_name -> extender.policy.v1beta1.MapReads
+	19, // 24: extender.policy.v1beta1.NodeReads.annotations:type_name -> extender.policy.v1beta1.MapReads
+	17, // 25: extender.policy.v1beta1.NodeReads.pod_counts:type_name -> extender.policy.v1beta1.PodCountReads
+	1,  // 26: extender.policy.v1beta1.PodCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
+	1,  // 27: extender.policy.v1beta1.TopologyCountReads.by:type_name -> extender.policy.v1beta1.PodCountBy
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_info_proto_init() }
@@ -1883,7 +1870,7 @@ func file_extender_policy_v1beta1_info_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_info_proto_rawDesc), len(file_extender_policy_v1beta1_info_proto_rawDesc)),
-			NumEnums:      9,
+			NumEnums:      8,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,

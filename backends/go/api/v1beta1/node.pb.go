@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The nodes of a request. The gateway encodes them once for all backends with the same view.
+// The nodes of a request. The gateway encodes them once for all backends that read the same.
 type Nodes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The number of nodes, at least 1; the backend compares it with what it read.
@@ -112,7 +112,7 @@ type Nodes_Rows struct {
 }
 
 type Nodes_Table struct {
-	// By the ids of a table that the backend holds. Sent only to a backend that holds a table of this view
+	// By the ids of a table that the backend holds. Sent only to a backend that holds a table with what is read
 	// (NodeTableService).
 	Table *NodeRef `protobuf:"bytes,3,opt,name=table,proto3,oneof"`
 }
@@ -244,17 +244,17 @@ func (x *NodeRef) GetRows() []*NodeRow {
 	return nil
 }
 
-// One node. VerbInfo.node_view selects the fields.
+// One node, as NodeReads declares it.
 type NodeRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED, unless VerbInfo.reads leaves it out. metadata.name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// OPTIONAL. Absent in NODE_VIEW_NAME.
+	// REQUIRED, if empty, unless VerbInfo.reads has at most the name.
 	Facts *NodeFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
-	// OPTIONAL. The object's JSON, unchanged, as kube-scheduler or the apiserver sent it. Only in
-	// NODE_VIEW_FACTS_AND_RAW.
+	// OPTIONAL. The object's JSON, unchanged, as kube-scheduler or the apiserver sent it. Only with
+	// NODE_PART_RAW_JSON.
 	RawJson []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
-	// OPTIONAL. Only if VerbInfo.usage is set. Absent: not known.
+	// OPTIONAL. Only with NODE_PART_USAGE. Absent: not known.
 	Usage *NodeUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// OPTIONAL. The pods on the node, counted as Reads.node.pod_counts declares: exactly as many entries, in the
 	// same order. They lag behind like the usage.
@@ -527,37 +527,34 @@ func (x *NodeUsage) GetNonzero() *NonZero {
 }
 
 // The data about a node that most policies need. It contains nothing that changes on an idle node: no
-// heartbeat times, no resource version. Equal facts have equal bytes. With VerbInfo.reads only what is declared is
-// sent; all other fields are absent.
+// heartbeat times, no resource version. Equal facts have equal bytes. Only what VerbInfo.reads declares is sent; all other
+// fields are absent.
 type NodeFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
-	// none.
-	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
-	// VerbInfo.reads, with one of the declared prefixes.
-	Annotations map[string]string `protobuf:"bytes,2,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. spec.taints, in order.
 	Taints []*Taint `protobuf:"bytes,3,rep,name=taints,proto3" json:"taints,omitempty"`
-	// OPTIONAL. spec.unschedulable: cordoned. Absent: false.
-	Unschedulable bool `protobuf:"varint,4,opt,name=unschedulable,proto3" json:"unschedulable,omitempty"`
+	// REQUIRED, unless VerbInfo.reads leaves it out. spec.unschedulable: cordoned.
+	Unschedulable *bool `protobuf:"varint,4,opt,name=unschedulable,proto3,oneof" json:"unschedulable,omitempty"`
 	// OPTIONAL. status.conditions as a map from type to status: "Ready" to "True", "False" or "Unknown".
 	Conditions map[string]string `protobuf:"bytes,5,rep,name=conditions,proto3" json:"conditions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. status.capacity. Absent: not reported yet.
 	Capacity *Resources `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// OPTIONAL. status.allocatable: the total that pods may request. Absent: not reported yet.
 	Allocatable *Resources `protobuf:"bytes,7,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
-	// OPTIONAL. The values of the keys that the verb declares in Reads.node.labels: exactly as many, in their order. A
-	// key that the node lacks has an empty value and is in absent_labels.
-	LabelValues []string `protobuf:"bytes,8,rep,name=label_values,json=labelValues,proto3" json:"label_values,omitempty"`
-	// OPTIONAL. The same for Reads.node.annotations.
-	AnnotationValues []string `protobuf:"bytes,9,rep,name=annotation_values,json=annotationValues,proto3" json:"annotation_values,omitempty"`
-	// OPTIONAL. Positions in label_values of the keys that the node lacks, in ascending order.
-	AbsentLabels []uint32 `protobuf:"varint,10,rep,packed,name=absent_labels,json=absentLabels,proto3" json:"absent_labels,omitempty"`
-	// OPTIONAL. The same for annotation_values.
-	AbsentAnnotations []uint32 `protobuf:"varint,11,rep,packed,name=absent_annotations,json=absentAnnotations,proto3" json:"absent_annotations,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// OPTIONAL. metadata.labels, as NodeReads declares them. Absent: nothing of them is read, or the node has none of what is.
+	Labels *MapValues `protobuf:"bytes,12,opt,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. metadata.annotations, in the same way.
+	Annotations *MapValues `protobuf:"bytes,13,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OPTIONAL. status.images, in order.
+	Images []*NodeImage `protobuf:"bytes,14,rep,name=images,proto3" json:"images,omitempty"`
+	// OPTIONAL. status.nodeInfo. Absent: not reported yet.
+	SystemInfo *SystemInfo `protobuf:"bytes,15,opt,name=system_info,json=systemInfo,proto3" json:"system_info,omitempty"`
+	// OPTIONAL. status.addresses, in order.
+	Addresses []*NodeAddress `protobuf:"bytes,16,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// OPTIONAL. spec.providerID. Empty: none.
+	ProviderId    string `protobuf:"bytes,17,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeFacts) Reset() {
@@ -590,20 +587,6 @@ func (*NodeFacts) Descriptor() ([]byte, []int) {
 	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *NodeFacts) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *NodeFacts) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
 func (x *NodeFacts) GetTaints() []*Taint {
 	if x != nil {
 		return x.Taints
@@ -612,8 +595,8 @@ func (x *NodeFacts) GetTaints() []*Taint {
 }
 
 func (x *NodeFacts) GetUnschedulable() bool {
-	if x != nil {
-		return x.Unschedulable
+	if x != nil && x.Unschedulable != nil {
+		return *x.Unschedulable
 	}
 	return false
 }
@@ -639,32 +622,242 @@ func (x *NodeFacts) GetAllocatable() *Resources {
 	return nil
 }
 
-func (x *NodeFacts) GetLabelValues() []string {
+func (x *NodeFacts) GetLabels() *MapValues {
 	if x != nil {
-		return x.LabelValues
+		return x.Labels
 	}
 	return nil
 }
 
-func (x *NodeFacts) GetAnnotationValues() []string {
+func (x *NodeFacts) GetAnnotations() *MapValues {
 	if x != nil {
-		return x.AnnotationValues
+		return x.Annotations
 	}
 	return nil
 }
 
-func (x *NodeFacts) GetAbsentLabels() []uint32 {
+func (x *NodeFacts) GetImages() []*NodeImage {
 	if x != nil {
-		return x.AbsentLabels
+		return x.Images
 	}
 	return nil
 }
 
-func (x *NodeFacts) GetAbsentAnnotations() []uint32 {
+func (x *NodeFacts) GetSystemInfo() *SystemInfo {
 	if x != nil {
-		return x.AbsentAnnotations
+		return x.SystemInfo
 	}
 	return nil
+}
+
+func (x *NodeFacts) GetAddresses() []*NodeAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *NodeFacts) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+// An image on the node. Mirrors corev1.ContainerImage.
+type NodeImage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Its names, with tags and digests.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// OPTIONAL. Bytes. Absent: not known.
+	Bytes         int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeImage) Reset() {
+	*x = NodeImage{}
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeImage) ProtoMessage() {}
+
+func (x *NodeImage) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeImage.ProtoReflect.Descriptor instead.
+func (*NodeImage) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NodeImage) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *NodeImage) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// Mirrors corev1.NodeSystemInfo without what changes at a reboot.
+type SystemInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Such as "amd64"; each of these is empty if it is not reported.
+	Architecture            string `protobuf:"bytes,1,opt,name=architecture,proto3" json:"architecture,omitempty"`
+	OperatingSystem         string `protobuf:"bytes,2,opt,name=operating_system,json=operatingSystem,proto3" json:"operating_system,omitempty"`
+	OsImage                 string `protobuf:"bytes,3,opt,name=os_image,json=osImage,proto3" json:"os_image,omitempty"`
+	KernelVersion           string `protobuf:"bytes,4,opt,name=kernel_version,json=kernelVersion,proto3" json:"kernel_version,omitempty"`
+	KubeletVersion          string `protobuf:"bytes,5,opt,name=kubelet_version,json=kubeletVersion,proto3" json:"kubelet_version,omitempty"`
+	ContainerRuntimeVersion string `protobuf:"bytes,6,opt,name=container_runtime_version,json=containerRuntimeVersion,proto3" json:"container_runtime_version,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
+}
+
+func (x *SystemInfo) Reset() {
+	*x = SystemInfo{}
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SystemInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SystemInfo) ProtoMessage() {}
+
+func (x *SystemInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SystemInfo.ProtoReflect.Descriptor instead.
+func (*SystemInfo) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SystemInfo) GetArchitecture() string {
+	if x != nil {
+		return x.Architecture
+	}
+	return ""
+}
+
+func (x *SystemInfo) GetOperatingSystem() string {
+	if x != nil {
+		return x.OperatingSystem
+	}
+	return ""
+}
+
+func (x *SystemInfo) GetOsImage() string {
+	if x != nil {
+		return x.OsImage
+	}
+	return ""
+}
+
+func (x *SystemInfo) GetKernelVersion() string {
+	if x != nil {
+		return x.KernelVersion
+	}
+	return ""
+}
+
+func (x *SystemInfo) GetKubeletVersion() string {
+	if x != nil {
+		return x.KubeletVersion
+	}
+	return ""
+}
+
+func (x *SystemInfo) GetContainerRuntimeVersion() string {
+	if x != nil {
+		return x.ContainerRuntimeVersion
+	}
+	return ""
+}
+
+// Mirrors corev1.NodeAddress.
+type NodeAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. "Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", or another.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// REQUIRED.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeAddress) Reset() {
+	*x = NodeAddress{}
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeAddress) ProtoMessage() {}
+
+func (x *NodeAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeAddress.ProtoReflect.Descriptor instead.
+func (*NodeAddress) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *NodeAddress) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *NodeAddress) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
 }
 
 // A taint. Mirrors corev1.Taint without the time it was added.
@@ -682,7 +875,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +887,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +900,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Taint) GetKey() string {
@@ -735,7 +928,7 @@ var File_extender_policy_v1beta1_node_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_node_proto_rawDesc = "" +
 	"\n" +
-	"\"extender/policy/v1beta1/node.proto\x12\x17extender.policy.v1beta1\x1a'extender/policy/v1beta1/resources.proto\"\x98\x01\n" +
+	"\"extender/policy/v1beta1/node.proto\x12\x17extender.policy.v1beta1\x1a!extender/policy/v1beta1/map.proto\x1a'extender/policy/v1beta1/resources.proto\"\x98\x01\n" +
 	"\x05Nodes\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x127\n" +
 	"\x04rows\x18\x02 \x01(\v2!.extender.policy.v1beta1.NodeRowsH\x00R\x04rows\x128\n" +
@@ -766,31 +959,41 @@ const file_extender_policy_v1beta1_node_proto_rawDesc = "" +
 	"\trequested\x18\x05 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\"\x89\x01\n" +
 	"\tNodeUsage\x12@\n" +
 	"\trequested\x18\x01 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\x12:\n" +
-	"\anonzero\x18\x02 \x01(\v2 .extender.policy.v1beta1.NonZeroR\anonzero\"\xc0\x06\n" +
-	"\tNodeFacts\x12F\n" +
-	"\x06labels\x18\x01 \x03(\v2..extender.policy.v1beta1.NodeFacts.LabelsEntryR\x06labels\x12U\n" +
-	"\vannotations\x18\x02 \x03(\v23.extender.policy.v1beta1.NodeFacts.AnnotationsEntryR\vannotations\x126\n" +
-	"\x06taints\x18\x03 \x03(\v2\x1e.extender.policy.v1beta1.TaintR\x06taints\x12$\n" +
-	"\runschedulable\x18\x04 \x01(\bR\runschedulable\x12R\n" +
+	"\anonzero\x18\x02 \x01(\v2 .extender.policy.v1beta1.NonZeroR\anonzero\"\x94\x06\n" +
+	"\tNodeFacts\x126\n" +
+	"\x06taints\x18\x03 \x03(\v2\x1e.extender.policy.v1beta1.TaintR\x06taints\x12)\n" +
+	"\runschedulable\x18\x04 \x01(\bH\x00R\runschedulable\x88\x01\x01\x12R\n" +
 	"\n" +
 	"conditions\x18\x05 \x03(\v22.extender.policy.v1beta1.NodeFacts.ConditionsEntryR\n" +
 	"conditions\x12>\n" +
 	"\bcapacity\x18\x06 \x01(\v2\".extender.policy.v1beta1.ResourcesR\bcapacity\x12D\n" +
-	"\vallocatable\x18\a \x01(\v2\".extender.policy.v1beta1.ResourcesR\vallocatable\x12!\n" +
-	"\flabel_values\x18\b \x03(\tR\vlabelValues\x12+\n" +
-	"\x11annotation_values\x18\t \x03(\tR\x10annotationValues\x12#\n" +
-	"\rabsent_labels\x18\n" +
-	" \x03(\rR\fabsentLabels\x12-\n" +
-	"\x12absent_annotations\x18\v \x03(\rR\x11absentAnnotations\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
-	"\x10AnnotationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\vallocatable\x18\a \x01(\v2\".extender.policy.v1beta1.ResourcesR\vallocatable\x12:\n" +
+	"\x06labels\x18\f \x01(\v2\".extender.policy.v1beta1.MapValuesR\x06labels\x12D\n" +
+	"\vannotations\x18\r \x01(\v2\".extender.policy.v1beta1.MapValuesR\vannotations\x12:\n" +
+	"\x06images\x18\x0e \x03(\v2\".extender.policy.v1beta1.NodeImageR\x06images\x12D\n" +
+	"\vsystem_info\x18\x0f \x01(\v2#.extender.policy.v1beta1.SystemInfoR\n" +
+	"systemInfo\x12B\n" +
+	"\taddresses\x18\x10 \x03(\v2$.extender.policy.v1beta1.NodeAddressR\taddresses\x12\x1f\n" +
+	"\vprovider_id\x18\x11 \x01(\tR\n" +
+	"providerId\x1a=\n" +
 	"\x0fConditionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
+	"\x0e_unschedulableJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03J\x04\b\b\x10\f\"7\n" +
+	"\tNodeImage\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x82\x02\n" +
+	"\n" +
+	"SystemInfo\x12\"\n" +
+	"\farchitecture\x18\x01 \x01(\tR\farchitecture\x12)\n" +
+	"\x10operating_system\x18\x02 \x01(\tR\x0foperatingSystem\x12\x19\n" +
+	"\bos_image\x18\x03 \x01(\tR\aosImage\x12%\n" +
+	"\x0ekernel_version\x18\x04 \x01(\tR\rkernelVersion\x12'\n" +
+	"\x0fkubelet_version\x18\x05 \x01(\tR\x0ekubeletVersion\x12:\n" +
+	"\x19container_runtime_version\x18\x06 \x01(\tR\x17containerRuntimeVersion\";\n" +
+	"\vNodeAddress\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"G\n" +
 	"\x05Taint\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
@@ -809,22 +1012,24 @@ func file_extender_policy_v1beta1_node_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_node_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_extender_policy_v1beta1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_extender_policy_v1beta1_node_proto_goTypes = []any{
-	(*Nodes)(nil),     // 0: extender.policy.v1beta1.Nodes
-	(*NodeRows)(nil),  // 1: extender.policy.v1beta1.NodeRows
-	(*NodeRef)(nil),   // 2: extender.policy.v1beta1.NodeRef
-	(*NodeRow)(nil),   // 3: extender.policy.v1beta1.NodeRow
-	(*PodCounts)(nil), // 4: extender.policy.v1beta1.PodCounts
-	(*PodCount)(nil),  // 5: extender.policy.v1beta1.PodCount
-	(*NodeUsage)(nil), // 6: extender.policy.v1beta1.NodeUsage
-	(*NodeFacts)(nil), // 7: extender.policy.v1beta1.NodeFacts
-	(*Taint)(nil),     // 8: extender.policy.v1beta1.Taint
-	nil,               // 9: extender.policy.v1beta1.NodeFacts.LabelsEntry
-	nil,               // 10: extender.policy.v1beta1.NodeFacts.AnnotationsEntry
-	nil,               // 11: extender.policy.v1beta1.NodeFacts.ConditionsEntry
-	(*Resources)(nil), // 12: extender.policy.v1beta1.Resources
-	(*NonZero)(nil),   // 13: extender.policy.v1beta1.NonZero
+	(*Nodes)(nil),       // 0: extender.policy.v1beta1.Nodes
+	(*NodeRows)(nil),    // 1: extender.policy.v1beta1.NodeRows
+	(*NodeRef)(nil),     // 2: extender.policy.v1beta1.NodeRef
+	(*NodeRow)(nil),     // 3: extender.policy.v1beta1.NodeRow
+	(*PodCounts)(nil),   // 4: extender.policy.v1beta1.PodCounts
+	(*PodCount)(nil),    // 5: extender.policy.v1beta1.PodCount
+	(*NodeUsage)(nil),   // 6: extender.policy.v1beta1.NodeUsage
+	(*NodeFacts)(nil),   // 7: extender.policy.v1beta1.NodeFacts
+	(*NodeImage)(nil),   // 8: extender.policy.v1beta1.NodeImage
+	(*SystemInfo)(nil),  // 9: extender.policy.v1beta1.SystemInfo
+	(*NodeAddress)(nil), // 10: extender.policy.v1beta1.NodeAddress
+	(*Taint)(nil),       // 11: extender.policy.v1beta1.Taint
+	nil,                 // 12: extender.policy.v1beta1.NodeFacts.ConditionsEntry
+	(*Resources)(nil),   // 13: extender.policy.v1beta1.Resources
+	(*NonZero)(nil),     // 14: extender.policy.v1beta1.NonZero
+	(*MapValues)(nil),   // 15: extender.policy.v1beta1.MapValues
 }
 var file_extender_policy_v1beta1_node_proto_depIdxs = []int32{
 	1,  // 0: extender.policy.v1beta1.Nodes.rows:type_name -> extender.policy.v1beta1.NodeRows
@@ -835,20 +1040,23 @@ var file_extender_policy_v1beta1_node_proto_depIdxs = []int32{
 	6,  // 5: extender.policy.v1beta1.NodeRow.usage:type_name -> extender.policy.v1beta1.NodeUsage
 	4,  // 6: extender.policy.v1beta1.NodeRow.pod_counts:type_name -> extender.policy.v1beta1.PodCounts
 	5,  // 7: extender.policy.v1beta1.PodCounts.counts:type_name -> extender.policy.v1beta1.PodCount
-	12, // 8: extender.policy.v1beta1.PodCount.requested:type_name -> extender.policy.v1beta1.Resources
-	12, // 9: extender.policy.v1beta1.NodeUsage.requested:type_name -> extender.policy.v1beta1.Resources
-	13, // 10: extender.policy.v1beta1.NodeUsage.nonzero:type_name -> extender.policy.v1beta1.NonZero
-	9,  // 11: extender.policy.v1beta1.NodeFacts.labels:type_name -> extender.policy.v1beta1.NodeFacts.LabelsEntry
-	10, // 12: extender.policy.v1beta1.NodeFacts.annotations:type_name -> extender.policy.v1beta1.NodeFacts.AnnotationsEntry
-	8,  // 13: extender.policy.v1beta1.NodeFacts.taints:type_name -> extender.policy.v1beta1.Taint
-	11, // 14: extender.policy.v1beta1.NodeFacts.conditions:type_name -> extender.policy.v1beta1.NodeFacts.ConditionsEntry
-	12, // 15: extender.policy.v1beta1.NodeFacts.capacity:type_name -> extender.policy.v1beta1.Resources
-	12, // 16: extender.policy.v1beta1.NodeFacts.allocatable:type_name -> extender.policy.v1beta1.Resources
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	13, // 8: extender.policy.v1beta1.PodCount.requested:type_name -> extender.policy.v1beta1.Resources
+	13, // 9: extender.policy.v1beta1.NodeUsage.requested:type_name -> extender.policy.v1beta1.Resources
+	14, // 10: extender.policy.v1beta1.NodeUsage.nonzero:type_name -> extender.policy.v1beta1.NonZero
+	11, // 11: extender.policy.v1beta1.NodeFacts.taints:type_name -> extender.policy.v1beta1.Taint
+	12, // 12: extender.policy.v1beta1.NodeFacts.conditions:type_name -> extender.policy.v1beta1.NodeFacts.ConditionsEntry
+	13, // 13: extender.policy.v1beta1.NodeFacts.capacity:type_name -> extender.policy.v1beta1.Resources
+	13, // 14: extender.policy.v1beta1.NodeFacts.allocatable:type_name -> extender.policy.v1beta1.Resources
+	15, // 15: extender.policy.v1beta1.NodeFacts.labels:type_name -> extender.policy.v1beta1.MapValues
+	15, // 16: extender.policy.v1beta1.NodeFacts.annotations:type_name -> extender.policy.v1beta1.MapValues
+	8,  // 17: extender.policy.v1beta1.NodeFacts.images:type_name -> extender.policy.v1beta1.NodeImage
+	9,  // 18: extender.policy.v1beta1.NodeFacts.system_info:type_name -> extender.policy.v1beta1.SystemInfo
+	10, // 19: extender.policy.v1beta1.NodeFacts.addresses:type_name -> extender.policy.v1beta1.NodeAddress
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_node_proto_init() }
@@ -856,18 +1064,20 @@ func file_extender_policy_v1beta1_node_proto_init() {
 	if File_extender_policy_v1beta1_node_proto != nil {
 		return
 	}
+	file_extender_policy_v1beta1_map_proto_init()
 	file_extender_policy_v1beta1_resources_proto_init()
 	file_extender_policy_v1beta1_node_proto_msgTypes[0].OneofWrappers = []any{
 		(*Nodes_Rows)(nil),
 		(*Nodes_Table)(nil),
 	}
+	file_extender_policy_v1beta1_node_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_node_proto_rawDesc), len(file_extender_policy_v1beta1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,12 +26,12 @@ const (
 // A pod: the data that distinguishes it from its siblings, and the data that they share.
 type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED, except for pure verbs, which do not get it, and where VerbInfo.reads leaves it out.
+	// OPTIONAL. Only with POD_PART_IDENTITY.
 	Identity *PodIdentity `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	// REQUIRED.
 	Facts *PodFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
 	// OPTIONAL. The object's JSON as kube-scheduler or the apiserver sent it, for data that is not in the
-	// facts. Only if GetInfoResponse.pod_raw is set.
+	// facts. Only with POD_PART_RAW_JSON.
 	RawJson []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
 	// OPTIONAL. Only of the pod to be placed, in Filter and Score. The pods in the cluster that are like it, added up as
 	// PodReads.topology_counts declares: exactly as many entries, in the same order. They are those of the moment of the
@@ -241,9 +241,11 @@ type PodIdentity struct {
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// OPTIONAL. Claims whose name is derived from the pod's name: it ends with the pod's name, as with
 	// StatefulSets (`<template>-<pod>`), or is that of a generic ephemeral volume (`<pod>-<volume>`).
-	Claims        []string `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Claims []string `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	// OPTIONAL. metadata.creationTimestamp, in seconds since 1970. Absent: the pod has none.
+	CreatedSeconds *int64 `protobuf:"varint,4,opt,name=created_seconds,json=createdSeconds,proto3,oneof" json:"created_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PodIdentity) Reset() {
@@ -297,22 +299,23 @@ func (x *PodIdentity) GetClaims() []string {
 	return nil
 }
 
-// The data that pods of one template share. Equal facts have equal bytes. With VerbInfo.reads only what is
-// declared is sent; all other fields are absent.
+func (x *PodIdentity) GetCreatedSeconds() int64 {
+	if x != nil && x.CreatedSeconds != nil {
+		return *x.CreatedSeconds
+	}
+	return 0
+}
+
+// The data that pods of one template share. Equal facts have equal bytes. Only what VerbInfo.reads declares is sent; all
+// other fields are absent.
 type PodFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED, unless VerbInfo.reads leaves it out. metadata.namespace; "default" if the object has none.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
-	// none.
-	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
-	// VerbInfo.reads, with one of the declared prefixes.
-	Annotations map[string]string `protobuf:"bytes,3,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. The owner that is the controller. Absent: the pod has no controller.
 	Owner *OwnerReference `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	// OPTIONAL. spec.priority. Absent: 0, as in kube-scheduler.
-	Priority int32 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
+	// REQUIRED, unless VerbInfo.reads leaves it out. spec.priority; 0 if the pod has none, as in kube-scheduler.
+	Priority *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// OPTIONAL. spec.priorityClassName. Empty: none.
 	PriorityClassName string `protobuf:"bytes,6,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
 	// REQUIRED, unless VerbInfo.reads leaves it out. The pod's effective requests, as kube-scheduler computes
@@ -332,17 +335,28 @@ type PodFacts struct {
 	NodeAffinity *NodeAffinity `protobuf:"bytes,12,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
 	// REQUIRED, unless VerbInfo.reads leaves it out. `requests` with defaults for containers that request nothing.
 	NonzeroRequests *NonZero `protobuf:"bytes,13,opt,name=nonzero_requests,json=nonzeroRequests,proto3" json:"nonzero_requests,omitempty"`
-	// OPTIONAL. The values of the keys that the verb declares in Reads.pod.labels: exactly as many, in their order. A
-	// key that the pod lacks has an empty value and is in absent_labels.
-	LabelValues []string `protobuf:"bytes,14,rep,name=label_values,json=labelValues,proto3" json:"label_values,omitempty"`
-	// OPTIONAL. The same for Reads.pod.annotations.
-	AnnotationValues []string `protobuf:"bytes,15,rep,name=annotation_values,json=annotationValues,proto3" json:"annotation_values,omitempty"`
-	// OPTIONAL. Positions in label_values of the keys that the pod lacks, in ascending order.
-	AbsentLabels []uint32 `protobuf:"varint,16,rep,packed,name=absent_labels,json=absentLabels,proto3" json:"absent_labels,omitempty"`
-	// OPTIONAL. The same for annotation_values.
-	AbsentAnnotations []uint32 `protobuf:"varint,17,rep,packed,name=absent_annotations,json=absentAnnotations,proto3" json:"absent_annotations,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// OPTIONAL. metadata.labels, as PodReads declares them. Absent: nothing of them is read, or the pod has none of what is.
+	Labels *MapValues `protobuf:"bytes,18,opt,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. metadata.annotations, in the same way.
+	Annotations *MapValues `protobuf:"bytes,19,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OPTIONAL. spec.initContainers and spec.containers, in this order.
+	Containers []*Container `protobuf:"bytes,20,rep,name=containers,proto3" json:"containers,omitempty"`
+	// OPTIONAL. spec.affinity.podAffinity and podAntiAffinity. Absent: none.
+	PodAffinity *PodAffinity `protobuf:"bytes,21,opt,name=pod_affinity,json=podAffinity,proto3" json:"pod_affinity,omitempty"`
+	// OPTIONAL. spec.topologySpreadConstraints, in order.
+	TopologySpread []*TopologySpreadConstraint `protobuf:"bytes,22,rep,name=topology_spread,json=topologySpread,proto3" json:"topology_spread,omitempty"`
+	// OPTIONAL. spec.resourceClaims, in order.
+	ResourceClaims []*ResourceClaim `protobuf:"bytes,23,rep,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
+	// OPTIONAL. spec.schedulingGroup.podGroupName: the PodGroup of the pod. Empty: it is in none.
+	PodGroupName string `protobuf:"bytes,24,opt,name=pod_group_name,json=podGroupName,proto3" json:"pod_group_name,omitempty"`
+	// OPTIONAL. spec.runtimeClassName. Empty: none.
+	RuntimeClassName string `protobuf:"bytes,25,opt,name=runtime_class_name,json=runtimeClassName,proto3" json:"runtime_class_name,omitempty"`
+	// OPTIONAL. spec.preemptionPolicy, such as "Never". Empty: not set, which means "PreemptLowerPriority".
+	PreemptionPolicy string `protobuf:"bytes,26,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
+	// OPTIONAL. spec.serviceAccountName. Empty: not set.
+	ServiceAccountName string `protobuf:"bytes,27,opt,name=service_account_name,json=serviceAccountName,proto3" json:"service_account_name,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *PodFacts) Reset() {
@@ -382,20 +396,6 @@ func (x *PodFacts) GetNamespace() string {
 	return ""
 }
 
-func (x *PodFacts) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *PodFacts) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
 func (x *PodFacts) GetOwner() *OwnerReference {
 	if x != nil {
 		return x.Owner
@@ -404,8 +404,8 @@ func (x *PodFacts) GetOwner() *OwnerReference {
 }
 
 func (x *PodFacts) GetPriority() int32 {
-	if x != nil {
-		return x.Priority
+	if x != nil && x.Priority != nil {
+		return *x.Priority
 	}
 	return 0
 }
@@ -466,32 +466,656 @@ func (x *PodFacts) GetNonzeroRequests() *NonZero {
 	return nil
 }
 
-func (x *PodFacts) GetLabelValues() []string {
+func (x *PodFacts) GetLabels() *MapValues {
 	if x != nil {
-		return x.LabelValues
+		return x.Labels
 	}
 	return nil
 }
 
-func (x *PodFacts) GetAnnotationValues() []string {
+func (x *PodFacts) GetAnnotations() *MapValues {
 	if x != nil {
-		return x.AnnotationValues
+		return x.Annotations
 	}
 	return nil
 }
 
-func (x *PodFacts) GetAbsentLabels() []uint32 {
+func (x *PodFacts) GetContainers() []*Container {
 	if x != nil {
-		return x.AbsentLabels
+		return x.Containers
 	}
 	return nil
 }
 
-func (x *PodFacts) GetAbsentAnnotations() []uint32 {
+func (x *PodFacts) GetPodAffinity() *PodAffinity {
 	if x != nil {
-		return x.AbsentAnnotations
+		return x.PodAffinity
 	}
 	return nil
+}
+
+func (x *PodFacts) GetTopologySpread() []*TopologySpreadConstraint {
+	if x != nil {
+		return x.TopologySpread
+	}
+	return nil
+}
+
+func (x *PodFacts) GetResourceClaims() []*ResourceClaim {
+	if x != nil {
+		return x.ResourceClaims
+	}
+	return nil
+}
+
+func (x *PodFacts) GetPodGroupName() string {
+	if x != nil {
+		return x.PodGroupName
+	}
+	return ""
+}
+
+func (x *PodFacts) GetRuntimeClassName() string {
+	if x != nil {
+		return x.RuntimeClassName
+	}
+	return ""
+}
+
+func (x *PodFacts) GetPreemptionPolicy() string {
+	if x != nil {
+		return x.PreemptionPolicy
+	}
+	return ""
+}
+
+func (x *PodFacts) GetServiceAccountName() string {
+	if x != nil {
+		return x.ServiceAccountName
+	}
+	return ""
+}
+
+// A container of the pod. Mirrors fields of corev1.Container.
+type Container struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// OPTIONAL. Empty: not set.
+	Image string `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// OPTIONAL. It is one of spec.initContainers. False: one of spec.containers.
+	Init bool `protobuf:"varint,3,opt,name=init,proto3" json:"init,omitempty"`
+	// OPTIONAL. The ports that it takes of its node: those with a hostPort, which kube-apiserver sets for all of a pod with
+	// hostNetwork. In order.
+	HostPorts     []*HostPort `protobuf:"bytes,4,rep,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Container) Reset() {
+	*x = Container{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Container) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Container) ProtoMessage() {}
+
+func (x *Container) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Container.ProtoReflect.Descriptor instead.
+func (*Container) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Container) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Container) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *Container) GetInit() bool {
+	if x != nil {
+		return x.Init
+	}
+	return false
+}
+
+func (x *Container) GetHostPorts() []*HostPort {
+	if x != nil {
+		return x.HostPorts
+	}
+	return nil
+}
+
+// A port of the node. Mirrors what kube-scheduler's plugin NodePorts compares.
+type HostPort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. 1 to 65535.
+	Port int32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	// REQUIRED. "TCP", "UDP" or "SCTP".
+	Protocol string `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// OPTIONAL. The address of the node. Empty: all of them.
+	Ip            string `protobuf:"bytes,3,opt,name=ip,proto3" json:"ip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostPort) Reset() {
+	*x = HostPort{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostPort) ProtoMessage() {}
+
+func (x *HostPort) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostPort.ProtoReflect.Descriptor instead.
+func (*HostPort) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HostPort) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *HostPort) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *HostPort) GetIp() string {
+	if x != nil {
+		return x.Ip
+	}
+	return ""
+}
+
+// The pods near which, or away from which, the pod is placed. Mirrors corev1.PodAffinity and PodAntiAffinity.
+type PodAffinity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. podAffinity.requiredDuringSchedulingIgnoredDuringExecution, in order; and so on.
+	Required      []*PodAffinityTerm         `protobuf:"bytes,1,rep,name=required,proto3" json:"required,omitempty"`
+	Preferred     []*WeightedPodAffinityTerm `protobuf:"bytes,2,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	AntiRequired  []*PodAffinityTerm         `protobuf:"bytes,3,rep,name=anti_required,json=antiRequired,proto3" json:"anti_required,omitempty"`
+	AntiPreferred []*WeightedPodAffinityTerm `protobuf:"bytes,4,rep,name=anti_preferred,json=antiPreferred,proto3" json:"anti_preferred,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodAffinity) Reset() {
+	*x = PodAffinity{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodAffinity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodAffinity) ProtoMessage() {}
+
+func (x *PodAffinity) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodAffinity.ProtoReflect.Descriptor instead.
+func (*PodAffinity) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PodAffinity) GetRequired() []*PodAffinityTerm {
+	if x != nil {
+		return x.Required
+	}
+	return nil
+}
+
+func (x *PodAffinity) GetPreferred() []*WeightedPodAffinityTerm {
+	if x != nil {
+		return x.Preferred
+	}
+	return nil
+}
+
+func (x *PodAffinity) GetAntiRequired() []*PodAffinityTerm {
+	if x != nil {
+		return x.AntiRequired
+	}
+	return nil
+}
+
+func (x *PodAffinity) GetAntiPreferred() []*WeightedPodAffinityTerm {
+	if x != nil {
+		return x.AntiPreferred
+	}
+	return nil
+}
+
+// Mirrors corev1.PodAffinityTerm.
+type PodAffinityTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. The pods. Absent: none.
+	Selector *LabelSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	// OPTIONAL. Namespaces besides those of namespace_selector.
+	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// OPTIONAL. Absent: no namespaces; without `namespaces` either, the pod's own.
+	NamespaceSelector *LabelSelector `protobuf:"bytes,3,opt,name=namespace_selector,json=namespaceSelector,proto3" json:"namespace_selector,omitempty"`
+	// REQUIRED. The key of a label of nodes.
+	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// OPTIONAL. Keys of labels whose values are those of the pod.
+	MatchLabelKeys []string `protobuf:"bytes,5,rep,name=match_label_keys,json=matchLabelKeys,proto3" json:"match_label_keys,omitempty"`
+	// OPTIONAL. Keys of labels whose values are not those of the pod.
+	MismatchLabelKeys []string `protobuf:"bytes,6,rep,name=mismatch_label_keys,json=mismatchLabelKeys,proto3" json:"mismatch_label_keys,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PodAffinityTerm) Reset() {
+	*x = PodAffinityTerm{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodAffinityTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodAffinityTerm) ProtoMessage() {}
+
+func (x *PodAffinityTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodAffinityTerm.ProtoReflect.Descriptor instead.
+func (*PodAffinityTerm) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PodAffinityTerm) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *PodAffinityTerm) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *PodAffinityTerm) GetNamespaceSelector() *LabelSelector {
+	if x != nil {
+		return x.NamespaceSelector
+	}
+	return nil
+}
+
+func (x *PodAffinityTerm) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *PodAffinityTerm) GetMatchLabelKeys() []string {
+	if x != nil {
+		return x.MatchLabelKeys
+	}
+	return nil
+}
+
+func (x *PodAffinityTerm) GetMismatchLabelKeys() []string {
+	if x != nil {
+		return x.MismatchLabelKeys
+	}
+	return nil
+}
+
+// Mirrors corev1.WeightedPodAffinityTerm.
+type WeightedPodAffinityTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. 1 to 100.
+	Weight int32 `protobuf:"varint,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// REQUIRED.
+	Term          *PodAffinityTerm `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WeightedPodAffinityTerm) Reset() {
+	*x = WeightedPodAffinityTerm{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WeightedPodAffinityTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WeightedPodAffinityTerm) ProtoMessage() {}
+
+func (x *WeightedPodAffinityTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WeightedPodAffinityTerm.ProtoReflect.Descriptor instead.
+func (*WeightedPodAffinityTerm) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WeightedPodAffinityTerm) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *WeightedPodAffinityTerm) GetTerm() *PodAffinityTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+// Mirrors metav1.LabelSelector. Without requirements it selects everything.
+type LabelSelector struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. matchLabels.
+	MatchLabels map[string]string `protobuf:"bytes,1,rep,name=match_labels,json=matchLabels,proto3" json:"match_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// OPTIONAL. matchExpressions, in order. Operators are "In", "NotIn", "Exists" and "DoesNotExist".
+	MatchExpressions []*NodeSelectorRequirement `protobuf:"bytes,2,rep,name=match_expressions,json=matchExpressions,proto3" json:"match_expressions,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *LabelSelector) Reset() {
+	*x = LabelSelector{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LabelSelector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LabelSelector) ProtoMessage() {}
+
+func (x *LabelSelector) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
+func (*LabelSelector) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LabelSelector) GetMatchLabels() map[string]string {
+	if x != nil {
+		return x.MatchLabels
+	}
+	return nil
+}
+
+func (x *LabelSelector) GetMatchExpressions() []*NodeSelectorRequirement {
+	if x != nil {
+		return x.MatchExpressions
+	}
+	return nil
+}
+
+// Mirrors corev1.TopologySpreadConstraint.
+type TopologySpreadConstraint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	MaxSkew int32 `protobuf:"varint,1,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
+	// REQUIRED. The key of a label of nodes.
+	TopologyKey string `protobuf:"bytes,2,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// REQUIRED. "DoNotSchedule" or "ScheduleAnyway".
+	WhenUnsatisfiable string `protobuf:"bytes,3,opt,name=when_unsatisfiable,json=whenUnsatisfiable,proto3" json:"when_unsatisfiable,omitempty"`
+	// OPTIONAL. The pods that are counted. Absent: none.
+	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
+	// OPTIONAL. Absent: 1.
+	MinDomains *int32 `protobuf:"varint,5,opt,name=min_domains,json=minDomains,proto3,oneof" json:"min_domains,omitempty"`
+	// OPTIONAL. "Honor" or "Ignore". Empty: "Honor".
+	NodeAffinityPolicy string `protobuf:"bytes,6,opt,name=node_affinity_policy,json=nodeAffinityPolicy,proto3" json:"node_affinity_policy,omitempty"`
+	// OPTIONAL. "Honor" or "Ignore". Empty: "Ignore".
+	NodeTaintsPolicy string `protobuf:"bytes,7,opt,name=node_taints_policy,json=nodeTaintsPolicy,proto3" json:"node_taints_policy,omitempty"`
+	// OPTIONAL. Keys of labels whose values are those of the pod.
+	MatchLabelKeys []string `protobuf:"bytes,8,rep,name=match_label_keys,json=matchLabelKeys,proto3" json:"match_label_keys,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TopologySpreadConstraint) Reset() {
+	*x = TopologySpreadConstraint{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologySpreadConstraint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologySpreadConstraint) ProtoMessage() {}
+
+func (x *TopologySpreadConstraint) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologySpreadConstraint.ProtoReflect.Descriptor instead.
+func (*TopologySpreadConstraint) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TopologySpreadConstraint) GetMaxSkew() int32 {
+	if x != nil {
+		return x.MaxSkew
+	}
+	return 0
+}
+
+func (x *TopologySpreadConstraint) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *TopologySpreadConstraint) GetWhenUnsatisfiable() string {
+	if x != nil {
+		return x.WhenUnsatisfiable
+	}
+	return ""
+}
+
+func (x *TopologySpreadConstraint) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *TopologySpreadConstraint) GetMinDomains() int32 {
+	if x != nil && x.MinDomains != nil {
+		return *x.MinDomains
+	}
+	return 0
+}
+
+func (x *TopologySpreadConstraint) GetNodeAffinityPolicy() string {
+	if x != nil {
+		return x.NodeAffinityPolicy
+	}
+	return ""
+}
+
+func (x *TopologySpreadConstraint) GetNodeTaintsPolicy() string {
+	if x != nil {
+		return x.NodeTaintsPolicy
+	}
+	return ""
+}
+
+func (x *TopologySpreadConstraint) GetMatchLabelKeys() []string {
+	if x != nil {
+		return x.MatchLabelKeys
+	}
+	return nil
+}
+
+// Mirrors corev1.PodResourceClaim.
+type ResourceClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Its name within the pod.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// OPTIONAL. resourceClaimName: the claim. Empty: it is made from the template.
+	Claim string `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
+	// OPTIONAL. resourceClaimTemplateName. Empty: none.
+	Template      string `protobuf:"bytes,3,opt,name=template,proto3" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceClaim) Reset() {
+	*x = ResourceClaim{}
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceClaim) ProtoMessage() {}
+
+func (x *ResourceClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceClaim.ProtoReflect.Descriptor instead.
+func (*ResourceClaim) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ResourceClaim) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResourceClaim) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *ResourceClaim) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
 }
 
 // The nodes that the pod requires and prefers. Mirrors corev1.NodeAffinity.
@@ -508,7 +1132,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +1144,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +1157,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeAffinity) GetRequired() *NodeSelector {
@@ -561,7 +1185,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +1197,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +1210,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeSelector) GetTerms() []*NodeSelectorTerm {
@@ -609,7 +1233,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +1245,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +1258,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -666,7 +1290,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +1302,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +1315,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -728,7 +1352,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +1364,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +1377,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -787,7 +1411,7 @@ type OwnerReference struct {
 
 func (x *OwnerReference) Reset() {
 	*x = OwnerReference{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +1423,7 @@ func (x *OwnerReference) String() string {
 func (*OwnerReference) ProtoMessage() {}
 
 func (x *OwnerReference) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +1436,7 @@ func (x *OwnerReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerReference.ProtoReflect.Descriptor instead.
 func (*OwnerReference) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OwnerReference) GetApiVersion() string {
@@ -862,7 +1486,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1498,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[11]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1511,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{11}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Toleration) GetKey() string {
@@ -932,14 +1556,19 @@ type Volume struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// OPTIONAL. The PersistentVolumeClaim's name, unless it is derived from the pod's name (then it is in
 	// PodIdentity.claims). Empty: not a claim, or derived.
-	Claim         string `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
+	Claim string `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
+	// OPTIONAL. The name of the field that says what it is, such as "configMap", "hostPath" or "persistentVolumeClaim". Empty: it has
+	// none that is known.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// OPTIONAL. csi.driver. Empty: it is no inline CSI volume.
+	Driver        string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1580,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[12]
+	mi := &file_extender_policy_v1beta1_pod_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1593,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{12}
+	return file_extender_policy_v1beta1_pod_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Volume) GetName() string {
@@ -981,11 +1610,25 @@ func (x *Volume) GetClaim() string {
 	return ""
 }
 
+func (x *Volume) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Volume) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
 var File_extender_policy_v1beta1_pod_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1beta1_pod_proto_rawDesc = "" +
 	"\n" +
-	"!extender/policy/v1beta1/pod.proto\x12\x17extender.policy.v1beta1\x1a'extender/policy/v1beta1/resources.proto\"\xed\x01\n" +
+	"!extender/policy/v1beta1/pod.proto\x12\x17extender.policy.v1beta1\x1a!extender/policy/v1beta1/map.proto\x1a'extender/policy/v1beta1/resources.proto\"\xed\x01\n" +
 	"\x03Pod\x12@\n" +
 	"\bidentity\x18\x01 \x01(\v2$.extender.policy.v1beta1.PodIdentityR\bidentity\x127\n" +
 	"\x05facts\x18\x02 \x01(\v2!.extender.policy.v1beta1.PodFactsR\x05facts\x12\x19\n" +
@@ -998,17 +1641,18 @@ const file_extender_policy_v1beta1_pod_proto_rawDesc = "" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
 	"\x04pods\x18\x02 \x01(\rR\x04pods\x12 \n" +
 	"\vterminating\x18\x03 \x01(\rR\vterminating\x12@\n" +
-	"\trequested\x18\x04 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\"K\n" +
+	"\trequested\x18\x04 \x01(\v2\".extender.policy.v1beta1.ResourcesR\trequested\"\x8d\x01\n" +
 	"\vPodIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06claims\x18\x03 \x03(\tR\x06claims\"\x8c\t\n" +
+	"\x06claims\x18\x03 \x03(\tR\x06claims\x12,\n" +
+	"\x0fcreated_seconds\x18\x04 \x01(\x03H\x00R\x0ecreatedSeconds\x88\x01\x01B\x12\n" +
+	"\x10_created_seconds\"\xe3\n" +
+	"\n" +
 	"\bPodFacts\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12E\n" +
-	"\x06labels\x18\x02 \x03(\v2-.extender.policy.v1beta1.PodFacts.LabelsEntryR\x06labels\x12T\n" +
-	"\vannotations\x18\x03 \x03(\v22.extender.policy.v1beta1.PodFacts.AnnotationsEntryR\vannotations\x12=\n" +
-	"\x05owner\x18\x04 \x01(\v2'.extender.policy.v1beta1.OwnerReferenceR\x05owner\x12\x1a\n" +
-	"\bpriority\x18\x05 \x01(\x05R\bpriority\x12.\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12=\n" +
+	"\x05owner\x18\x04 \x01(\v2'.extender.policy.v1beta1.OwnerReferenceR\x05owner\x12\x1f\n" +
+	"\bpriority\x18\x05 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12.\n" +
 	"\x13priority_class_name\x18\x06 \x01(\tR\x11priorityClassName\x12>\n" +
 	"\brequests\x18\a \x01(\v2\".extender.policy.v1beta1.ResourcesR\brequests\x12E\n" +
 	"\vtolerations\x18\b \x03(\v2#.extender.policy.v1beta1.TolerationR\vtolerations\x12X\n" +
@@ -1017,20 +1661,71 @@ const file_extender_policy_v1beta1_pod_proto_rawDesc = "" +
 	" \x03(\v2\x1f.extender.policy.v1beta1.VolumeR\avolumes\x12%\n" +
 	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x12J\n" +
 	"\rnode_affinity\x18\f \x01(\v2%.extender.policy.v1beta1.NodeAffinityR\fnodeAffinity\x12K\n" +
-	"\x10nonzero_requests\x18\r \x01(\v2 .extender.policy.v1beta1.NonZeroR\x0fnonzeroRequests\x12!\n" +
-	"\flabel_values\x18\x0e \x03(\tR\vlabelValues\x12+\n" +
-	"\x11annotation_values\x18\x0f \x03(\tR\x10annotationValues\x12#\n" +
-	"\rabsent_labels\x18\x10 \x03(\rR\fabsentLabels\x12-\n" +
-	"\x12absent_annotations\x18\x11 \x03(\rR\x11absentAnnotations\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
-	"\x10AnnotationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
+	"\x10nonzero_requests\x18\r \x01(\v2 .extender.policy.v1beta1.NonZeroR\x0fnonzeroRequests\x12:\n" +
+	"\x06labels\x18\x12 \x01(\v2\".extender.policy.v1beta1.MapValuesR\x06labels\x12D\n" +
+	"\vannotations\x18\x13 \x01(\v2\".extender.policy.v1beta1.MapValuesR\vannotations\x12B\n" +
+	"\n" +
+	"containers\x18\x14 \x03(\v2\".extender.policy.v1beta1.ContainerR\n" +
+	"containers\x12G\n" +
+	"\fpod_affinity\x18\x15 \x01(\v2$.extender.policy.v1beta1.PodAffinityR\vpodAffinity\x12Z\n" +
+	"\x0ftopology_spread\x18\x16 \x03(\v21.extender.policy.v1beta1.TopologySpreadConstraintR\x0etopologySpread\x12O\n" +
+	"\x0fresource_claims\x18\x17 \x03(\v2&.extender.policy.v1beta1.ResourceClaimR\x0eresourceClaims\x12$\n" +
+	"\x0epod_group_name\x18\x18 \x01(\tR\fpodGroupName\x12,\n" +
+	"\x12runtime_class_name\x18\x19 \x01(\tR\x10runtimeClassName\x12+\n" +
+	"\x11preemption_policy\x18\x1a \x01(\tR\x10preemptionPolicy\x120\n" +
+	"\x14service_account_name\x18\x1b \x01(\tR\x12serviceAccountName\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
+	"\t_priorityJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\x0e\x10\x12\"\x8b\x01\n" +
+	"\tContainer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05image\x18\x02 \x01(\tR\x05image\x12\x12\n" +
+	"\x04init\x18\x03 \x01(\bR\x04init\x12@\n" +
+	"\n" +
+	"host_ports\x18\x04 \x03(\v2!.extender.policy.v1beta1.HostPortR\thostPorts\"J\n" +
+	"\bHostPort\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\x05R\x04port\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x0e\n" +
+	"\x02ip\x18\x03 \x01(\tR\x02ip\"\xcb\x02\n" +
+	"\vPodAffinity\x12D\n" +
+	"\brequired\x18\x01 \x03(\v2(.extender.policy.v1beta1.PodAffinityTermR\brequired\x12N\n" +
+	"\tpreferred\x18\x02 \x03(\v20.extender.policy.v1beta1.WeightedPodAffinityTermR\tpreferred\x12M\n" +
+	"\ranti_required\x18\x03 \x03(\v2(.extender.policy.v1beta1.PodAffinityTermR\fantiRequired\x12W\n" +
+	"\x0eanti_preferred\x18\x04 \x03(\v20.extender.policy.v1beta1.WeightedPodAffinityTermR\rantiPreferred\"\xc9\x02\n" +
+	"\x0fPodAffinityTerm\x12B\n" +
+	"\bselector\x18\x01 \x01(\v2&.extender.policy.v1beta1.LabelSelectorR\bselector\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x02 \x03(\tR\n" +
+	"namespaces\x12U\n" +
+	"\x12namespace_selector\x18\x03 \x01(\v2&.extender.policy.v1beta1.LabelSelectorR\x11namespaceSelector\x12!\n" +
+	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12(\n" +
+	"\x10match_label_keys\x18\x05 \x03(\tR\x0ematchLabelKeys\x12.\n" +
+	"\x13mismatch_label_keys\x18\x06 \x03(\tR\x11mismatchLabelKeys\"o\n" +
+	"\x17WeightedPodAffinityTerm\x12\x16\n" +
+	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12<\n" +
+	"\x04term\x18\x02 \x01(\v2(.extender.policy.v1beta1.PodAffinityTermR\x04term\"\x8a\x02\n" +
+	"\rLabelSelector\x12Z\n" +
+	"\fmatch_labels\x18\x01 \x03(\v27.extender.policy.v1beta1.LabelSelector.MatchLabelsEntryR\vmatchLabels\x12]\n" +
+	"\x11match_expressions\x18\x02 \x03(\v20.extender.policy.v1beta1.NodeSelectorRequirementR\x10matchExpressions\x1a>\n" +
+	"\x10MatchLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x03\n" +
+	"\x18TopologySpreadConstraint\x12\x19\n" +
+	"\bmax_skew\x18\x01 \x01(\x05R\amaxSkew\x12!\n" +
+	"\ftopology_key\x18\x02 \x01(\tR\vtopologyKey\x12-\n" +
+	"\x12when_unsatisfiable\x18\x03 \x01(\tR\x11whenUnsatisfiable\x12B\n" +
+	"\bselector\x18\x04 \x01(\v2&.extender.policy.v1beta1.LabelSelectorR\bselector\x12$\n" +
+	"\vmin_domains\x18\x05 \x01(\x05H\x00R\n" +
+	"minDomains\x88\x01\x01\x120\n" +
+	"\x14node_affinity_policy\x18\x06 \x01(\tR\x12nodeAffinityPolicy\x12,\n" +
+	"\x12node_taints_policy\x18\a \x01(\tR\x10nodeTaintsPolicy\x12(\n" +
+	"\x10match_label_keys\x18\b \x03(\tR\x0ematchLabelKeysB\x0e\n" +
+	"\f_min_domains\"U\n" +
+	"\rResourceClaim\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05claim\x18\x02 \x01(\tR\x05claim\x12\x1a\n" +
+	"\btemplate\x18\x03 \x01(\tR\btemplate\"\xa1\x01\n" +
 	"\fNodeAffinity\x12A\n" +
 	"\brequired\x18\x01 \x01(\v2%.extender.policy.v1beta1.NodeSelectorR\brequired\x12N\n" +
 	"\tpreferred\x18\x02 \x03(\v20.extender.policy.v1beta1.PreferredSchedulingTermR\tpreferred\"O\n" +
@@ -1061,10 +1756,12 @@ const file_extender_policy_v1beta1_pod_proto_rawDesc = "" +
 	"\x05value\x18\x03 \x01(\tR\x05value\x12\x16\n" +
 	"\x06effect\x18\x04 \x01(\tR\x06effect\x122\n" +
 	"\x12toleration_seconds\x18\x05 \x01(\x03H\x00R\x11tolerationSeconds\x88\x01\x01B\x15\n" +
-	"\x13_toleration_seconds\"2\n" +
+	"\x13_toleration_seconds\"b\n" +
 	"\x06Volume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05claim\x18\x02 \x01(\tR\x05claimBU\n" +
+	"\x05claim\x18\x02 \x01(\tR\x05claim\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x16\n" +
+	"\x06driver\x18\x04 \x01(\tR\x06driverBU\n" +
 	"!io.extendergateway.policy.v1beta1P\x01Z.extender-gateway.io/policy/api/v1beta1;v1beta1b\x06proto3"
 
 var (
@@ -1079,53 +1776,76 @@ func file_extender_policy_v1beta1_pod_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_pod_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_extender_policy_v1beta1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_extender_policy_v1beta1_pod_proto_goTypes = []any{
-	(*Pod)(nil),                     // 0: extender.policy.v1beta1.Pod
-	(*TopologyCounts)(nil),          // 1: extender.policy.v1beta1.TopologyCounts
-	(*DomainCount)(nil),             // 2: extender.policy.v1beta1.DomainCount
-	(*PodIdentity)(nil),             // 3: extender.policy.v1beta1.PodIdentity
-	(*PodFacts)(nil),                // 4: extender.policy.v1beta1.PodFacts
-	(*NodeAffinity)(nil),            // 5: extender.policy.v1beta1.NodeAffinity
-	(*NodeSelector)(nil),            // 6: extender.policy.v1beta1.NodeSelector
-	(*NodeSelectorTerm)(nil),        // 7: extender.policy.v1beta1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil), // 8: extender.policy.v1beta1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil), // 9: extender.policy.v1beta1.PreferredSchedulingTerm
-	(*OwnerReference)(nil),          // 10: extender.policy.v1beta1.OwnerReference
-	(*Toleration)(nil),              // 11: extender.policy.v1beta1.Toleration
-	(*Volume)(nil),                  // 12: extender.policy.v1beta1.Volume
-	nil,                             // 13: extender.policy.v1beta1.PodFacts.LabelsEntry
-	nil,                             // 14: extender.policy.v1beta1.PodFacts.AnnotationsEntry
-	nil,                             // 15: extender.policy.v1beta1.PodFacts.NodeSelectorEntry
-	(*Resources)(nil),               // 16: extender.policy.v1beta1.Resources
-	(*NonZero)(nil),                 // 17: extender.policy.v1beta1.NonZero
+	(*Pod)(nil),                      // 0: extender.policy.v1beta1.Pod
+	(*TopologyCounts)(nil),           // 1: extender.policy.v1beta1.TopologyCounts
+	(*DomainCount)(nil),              // 2: extender.policy.v1beta1.DomainCount
+	(*PodIdentity)(nil),              // 3: extender.policy.v1beta1.PodIdentity
+	(*PodFacts)(nil),                 // 4: extender.policy.v1beta1.PodFacts
+	(*Container)(nil),                // 5: extender.policy.v1beta1.Container
+	(*HostPort)(nil),                 // 6: extender.policy.v1beta1.HostPort
+	(*PodAffinity)(nil),              // 7: extender.policy.v1beta1.PodAffinity
+	(*PodAffinityTerm)(nil),          // 8: extender.policy.v1beta1.PodAffinityTerm
+	(*WeightedPodAffinityTerm)(nil),  // 9: extender.policy.v1beta1.WeightedPodAffinityTerm
+	(*LabelSelector)(nil),            // 10: extender.policy.v1beta1.LabelSelector
+	(*TopologySpreadConstraint)(nil), // 11: extender.policy.v1beta1.TopologySpreadConstraint
+	(*ResourceClaim)(nil),            // 12: extender.policy.v1beta1.ResourceClaim
+	(*NodeAffinity)(nil),             // 13: extender.policy.v1beta1.NodeAffinity
+	(*NodeSelector)(nil),             // 14: extender.policy.v1beta1.NodeSelector
+	(*NodeSelectorTerm)(nil),         // 15: extender.policy.v1beta1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil),  // 16: extender.policy.v1beta1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil),  // 17: extender.policy.v1beta1.PreferredSchedulingTerm
+	(*OwnerReference)(nil),           // 18: extender.policy.v1beta1.OwnerReference
+	(*Toleration)(nil),               // 19: extender.policy.v1beta1.Toleration
+	(*Volume)(nil),                   // 20: extender.policy.v1beta1.Volume
+	nil,                              // 21: extender.policy.v1beta1.PodFacts.NodeSelectorEntry
+	nil,                              // 22: extender.policy.v1beta1.LabelSelector.MatchLabelsEntry
+	(*Resources)(nil),                // 23: extender.policy.v1beta1.Resources
+	(*NonZero)(nil),                  // 24: extender.policy.v1beta1.NonZero
+	(*MapValues)(nil),                // 25: extender.policy.v1beta1.MapValues
 }
 var file_extender_policy_v1beta1_pod_proto_depIdxs = []int32{
 	3,  // 0: extender.policy.v1beta1.Pod.identity:type_name -> extender.policy.v1beta1.PodIdentity
 	4,  // 1: extender.policy.v1beta1.Pod.facts:type_name -> extender.policy.v1beta1.PodFacts
 	1,  // 2: extender.policy.v1beta1.Pod.topology_counts:type_name -> extender.policy.v1beta1.TopologyCounts
 	2,  // 3: extender.policy.v1beta1.TopologyCounts.domains:type_name -> extender.policy.v1beta1.DomainCount
-	16, // 4: extender.policy.v1beta1.DomainCount.requested:type_name -> extender.policy.v1beta1.Resources
-	13, // 5: extender.policy.v1beta1.PodFacts.labels:type_name -> extender.policy.v1beta1.PodFacts.LabelsEntry
-	14, // 6: extender.policy.v1beta1.PodFacts.annotations:type_name -> extender.policy.v1beta1.PodFacts.AnnotationsEntry
-	10, // 7: extender.policy.v1beta1.PodFacts.owner:type_name -> extender.policy.v1beta1.OwnerReference
-	16, // 8: extender.policy.v1beta1.PodFacts.requests:type_name -> extender.policy.v1beta1.Resources
-	11, // 9: extender.policy.v1beta1.PodFacts.tolerations:type_name -> extender.policy.v1beta1.Toleration
-	15, // 10: extender.policy.v1beta1.PodFacts.node_selector:type_name -> extender.policy.v1beta1.PodFacts.NodeSelectorEntry
-	12, // 11: extender.policy.v1beta1.PodFacts.volumes:type_name -> extender.policy.v1beta1.Volume
-	5,  // 12: extender.policy.v1beta1.PodFacts.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
-	17, // 13: extender.policy.v1beta1.PodFacts.nonzero_requests:type_name -> extender.policy.v1beta1.NonZero
-	6,  // 14: extender.policy.v1beta1.NodeAffinity.required:type_name -> extender.policy.v1beta1.NodeSelector
-	9,  // 15: extender.policy.v1beta1.NodeAffinity.preferred:type_name -> extender.policy.v1beta1.PreferredSchedulingTerm
-	7,  // 16: extender.policy.v1beta1.NodeSelector.terms:type_name -> extender.policy.v1beta1.NodeSelectorTerm
-	8,  // 17: extender.policy.v1beta1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
-	8,  // 18: extender.policy.v1beta1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
-	7,  // 19: extender.policy.v1beta1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1beta1.NodeSelectorTerm
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	23, // 4: extender.policy.v1beta1.DomainCount.requested:type_name -> extender.policy.v1beta1.Resources
+	18, // 5: extender.policy.v1beta1.PodFacts.owner:type_name -> extender.policy.v1beta1.OwnerReference
+	23, // 6: extender.policy.v1beta1.PodFacts.requests:type_name -> extender.policy.v1beta1.Resources
+	19, // 7: extender.policy.v1beta1.PodFacts.tolerations:type_name -> extender.policy.v1beta1.Toleration
+	21, // 8: extender.policy.v1beta1.PodFacts.node_selector:type_name -> extender.policy.v1beta1.PodFacts.NodeSelectorEntry
+	20, // 9: extender.policy.v1beta1.PodFacts.volumes:type_name -> extender.policy.v1beta1.Volume
+	13, // 10: extender.policy.v1beta1.PodFacts.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
+	24, // 11: extender.policy.v1beta1.PodFacts.nonzero_requests:type_name -> extender.policy.v1beta1.NonZero
+	25, // 12: extender.policy.v1beta1.PodFacts.labels:type_name -> extender.policy.v1beta1.MapValues
+	25, // 13: extender.policy.v1beta1.PodFacts.annotations:type_name -> extender.policy.v1beta1.MapValues
+	5,  // 14: extender.policy.v1beta1.PodFacts.containers:type_name -> extender.policy.v1beta1.Container
+	7,  // 15: extender.policy.v1beta1.PodFacts.pod_affinity:type_name -> extender.policy.v1beta1.PodAffinity
+	11, // 16: extender.policy.v1beta1.PodFacts.topology_spread:type_name -> extender.policy.v1beta1.TopologySpreadConstraint
+	12, // 17: extender.policy.v1beta1.PodFacts.resource_claims:type_name -> extender.policy.v1beta1.ResourceClaim
+	6,  // 18: extender.policy.v1beta1.Container.host_ports:type_name -> extender.policy.v1beta1.HostPort
+	8,  // 19: extender.policy.v1beta1.PodAffinity.required:type_name -> extender.policy.v1beta1.PodAffinityTerm
+	9,  // 20: extender.policy.v1beta1.PodAffinity.preferred:type_name -> extender.policy.v1beta1.WeightedPodAffinityTerm
+	8,  // 21: extender.policy.v1beta1.PodAffinity.anti_required:type_name -> extender.policy.v1beta1.PodAffinityTerm
+	9,  // 22: extender.policy.v1beta1.PodAffinity.anti_preferred:type_name -> extender.policy.v1beta1.WeightedPodAffinityTerm
+	10, // 23: extender.policy.v1beta1.PodAffinityTerm.selector:type_name -> extender.policy.v1beta1.LabelSelector
+	10, // 24: extender.policy.v1beta1.PodAffinityTerm.namespace_selector:type_name -> extender.policy.v1beta1.LabelSelector
+	8,  // 25: extender.policy.v1beta1.WeightedPodAffinityTerm.term:type_name -> extender.policy.v1beta1.PodAffinityTerm
+	22, // 26: extender.policy.v1beta1.LabelSelector.match_labels:type_name -> extender.policy.v1beta1.LabelSelector.MatchLabelsEntry
+	16, // 27: extender.policy.v1beta1.LabelSelector.match_expressions:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
+	10, // 28: extender.policy.v1beta1.TopologySpreadConstraint.selector:type_name -> extender.policy.v1beta1.LabelSelector
+	14, // 29: extender.policy.v1beta1.NodeAffinity.required:type_name -> extender.policy.v1beta1.NodeSelector
+	17, // 30: extender.policy.v1beta1.NodeAffinity.preferred:type_name -> extender.policy.v1beta1.PreferredSchedulingTerm
+	15, // 31: extender.policy.v1beta1.NodeSelector.terms:type_name -> extender.policy.v1beta1.NodeSelectorTerm
+	16, // 32: extender.policy.v1beta1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
+	16, // 33: extender.policy.v1beta1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1beta1.NodeSelectorRequirement
+	15, // 34: extender.policy.v1beta1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1beta1.NodeSelectorTerm
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_pod_proto_init() }
@@ -1133,15 +1853,19 @@ func file_extender_policy_v1beta1_pod_proto_init() {
 	if File_extender_policy_v1beta1_pod_proto != nil {
 		return
 	}
+	file_extender_policy_v1beta1_map_proto_init()
 	file_extender_policy_v1beta1_resources_proto_init()
+	file_extender_policy_v1beta1_pod_proto_msgTypes[3].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_pod_proto_msgTypes[4].OneofWrappers = []any{}
 	file_extender_policy_v1beta1_pod_proto_msgTypes[11].OneofWrappers = []any{}
+	file_extender_policy_v1beta1_pod_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_pod_proto_rawDesc), len(file_extender_policy_v1beta1_pod_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

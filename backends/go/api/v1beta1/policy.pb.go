@@ -369,7 +369,7 @@ func (ErrorReason) EnumDescriptor() ([]byte, []int) {
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Identifies one call of kube-scheduler: the same for all backends that are called for it,
-	// and for repetitions. At most 64 bytes, printable ASCII. For correlation only.
+	// and for repetitions. At most 64 bytes, printable ASCII. For correlation, such as with Outcome.call.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// REQUIRED. What the answer is used for. A backend with side effects rejects (FAILED_PRECONDITION) any
 	// purpose other than PURPOSE_DECIDE.
@@ -384,7 +384,7 @@ type Call struct {
 	// REQUIRED if the operator has configured `args`: their SHA-256, 32 bytes. The handshake reached only one replica: one
 	// that does not hold them returns ERROR_REASON_ARGS_UNKNOWN, and the gateway sends the call once more, with `args`.
 	ArgsSha256 []byte `protobuf:"bytes,8,opt,name=args_sha256,json=argsSha256,proto3" json:"args_sha256,omitempty"`
-	// REQUIRED if the verb declares `reads`: the SHA-256 of the declaration with which pod and nodes were encoded, 32 bytes.
+	// REQUIRED. The SHA-256 of VerbInfo.reads, with which pod and nodes were encoded: 32 bytes.
 	// A backend whose verb has another declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake.
 	Reads []byte `protobuf:"bytes,9,opt,name=reads,proto3" json:"reads,omitempty"`
 	// OPTIONAL, Filter, Score and hooks about nodes only. A name for the state of the nodes that this call is about, with
@@ -599,8 +599,8 @@ type FilterRequest struct {
 	// REQUIRED. The nodes to check, at least one.
 	Nodes *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// OPTIONAL. The gateway also wants FilterResponse.scores for all nodes of this request. Set only if
-	// the backend's VERB_SCORE has SCOPE_NODE and no side effects, and wants the same view of nodes as
-	// Filter, with both verbs pure or neither, and equal `reads`. Absent: scores are ignored.
+	// the backend's VERB_SCORE has SCOPE_NODE and no side effects, reads the same as Filter, and both verbs are pure or
+	// neither is. Absent: scores are ignored.
 	WantScores    bool `protobuf:"varint,4,opt,name=want_scores,json=wantScores,proto3" json:"want_scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -744,9 +744,13 @@ type Rejection struct {
 	// OPTIONAL. The name of the policy's rule that rejects, for people who look for the cause: `explain` and the
 	// decision log show it, kube-scheduler does not get it. At most RULE_BYTES; the gateway truncates longer ones.
 	// Absent: the policy has no named rules.
-	Rule          string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
+	// OPTIONAL. In how many seconds from now the verdict can be another one at the earliest, if nothing but time passes, such
+	// as until a maintenance ends. A hint, which `explain` and the decision log show, also with a cached answer of a pure verb.
+	// Absent: not known.
+	RetryAfterSeconds *uint32 `protobuf:"varint,5,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3,oneof" json:"retry_after_seconds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Rejection) Reset() {
@@ -805,6 +809,13 @@ func (x *Rejection) GetRule() string {
 		return x.Rule
 	}
 	return ""
+}
+
+func (x *Rejection) GetRetryAfterSeconds() uint32 {
+	if x != nil && x.RetryAfterSeconds != nil {
+		return *x.RetryAfterSeconds
+	}
+	return 0
 }
 
 type ScoreRequest struct {
@@ -928,8 +939,12 @@ func (x *ScoreResponse) GetScores() *Scores {
 type Scores struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Exactly Nodes.count values, in the order of the request. Raw: the gateway clamps them to
-	// the declared range, normalizes and weighs them. 32 bits, because every language has that type.
-	Values        []int32 `protobuf:"zigzag32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// the declared range, normalizes and weighs them. Whole numbers of 32 bits, because every language has that type: a
+	// policy that computes fractions declares a wide range and rounds.
+	Values []int32 `protobuf:"zigzag32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// OPTIONAL. Positions of the nodes about which the policy has no opinion, in ascending order, each once. Their values are
+	// ignored: no normalization counts them, and they add nothing to the total of the node.
+	Absent        []uint32 `protobuf:"varint,2,rep,packed,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +982,13 @@ func (*Scores) Descriptor() ([]byte, []int) {
 func (x *Scores) GetValues() []int32 {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *Scores) GetAbsent() []uint32 {
+	if x != nil {
+		return x.Absent
 	}
 	return nil
 }
@@ -1473,21 +1495,24 @@ const file_extender_policy_v1beta1_policy_proto_rawDesc = "" +
 	"\n" +
 	"rejections\x18\x02 \x03(\v2\".extender.policy.v1beta1.RejectionR\n" +
 	"rejections\x127\n" +
-	"\x06scores\x18\x03 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"\x91\x01\n" +
+	"\x06scores\x18\x03 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"\xde\x01\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.extender.policy.v1beta1.RejectionKindR\x04kind\x12\x1c\n" +
 	"\tpositions\x18\x03 \x03(\rR\tpositions\x12\x12\n" +
-	"\x04rule\x18\x04 \x01(\tR\x04rule\"\xa7\x01\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\x123\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rH\x00R\x11retryAfterSeconds\x88\x01\x01B\x16\n" +
+	"\x14_retry_after_seconds\"\xa7\x01\n" +
 	"\fScoreRequest\x121\n" +
 	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
 	"\x05nodes\x18\x03 \x01(\v2\x1e.extender.policy.v1beta1.NodesR\x05nodes\"\x81\x01\n" +
 	"\rScoreResponse\x127\n" +
 	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x127\n" +
-	"\x06scores\x18\x02 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\" \n" +
+	"\x06scores\x18\x02 \x01(\v2\x1f.extender.policy.v1beta1.ScoresR\x06scores\"8\n" +
 	"\x06Scores\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x11R\x06values\"\xed\x01\n" +
+	"\x06values\x18\x01 \x03(\x11R\x06values\x12\x16\n" +
+	"\x06absent\x18\x02 \x03(\rR\x06absent\"\xed\x01\n" +
 	"\x0ePreemptRequest\x121\n" +
 	"\x04call\x18\x01 \x01(\v2\x1d.extender.policy.v1beta1.CallR\x04call\x12.\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1c.extender.policy.v1beta1.PodR\x03pod\x124\n" +
@@ -1659,6 +1684,7 @@ func file_extender_policy_v1beta1_policy_proto_init() {
 		(*Result_Evaluated)(nil),
 		(*Result_Miss)(nil),
 	}
+	file_extender_policy_v1beta1_policy_proto_msgTypes[4].OneofWrappers = []any{}
 	file_extender_policy_v1beta1_policy_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -61,7 +61,7 @@ func newReference(args args) (policy.Policy, error) {
 		Score: &policy.Score{
 			Pure: true, Reads: &reads, Node: r.score, Scale: policy.Between(-1000, 1_000_000).Normalized(policy.MinMax),
 		},
-		Preempt: &policy.Preempt{View: policy.ViewName, Reads: &priority, Node: preempt},
+		Preempt: &policy.Preempt{Reads: &priority, Node: preempt},
 		Bind:    &policy.Bind{Reads: &nothing, Pod: bind},
 		BeforeFilter: &policy.BeforeFilter{
 			Pure: true, Reads: &ofPod, Pod: r.beforeFilter,
@@ -181,7 +181,7 @@ func (r *reference) beforeScoreNode(_ policy.Pod, node policy.Node) *policy.Node
 	case zone == r.args.Zone:
 		return &policy.NodeChange{
 			SetLabels: map[string]string{"zone": "closed"},
-			AddUsage:  &policy.NodeUsage{Requested: &policy.Resources{MilliCpu: -100, Pods: -1}},
+			AddUsage:  &policy.Usage{Requested: &policy.Resources{MilliCpu: -100, Pods: -1}},
 			Reason:    closed,
 		}
 	default:

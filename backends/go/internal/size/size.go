@@ -58,10 +58,8 @@ type field struct {
 	element string
 }
 
-// elements are the lists whose entries are not empty.
+// elements are the lists whose entries are not empty. Rows of nodes are none of them: those for a verb that reads nothing of nodes are.
 var elements = map[protoreflect.FullName]string{
-	"extender.policy.v1beta1.NodeRows.rows":             "nodes.rows.rows",
-	"extender.policy.v1beta1.NodeRef.rows":              "nodes.table.rows",
 	"extender.policy.v1beta1.PreemptRequest.candidates": "candidates",
 	"extender.policy.v1beta1.Candidate.victims":         "victims",
 	"extender.policy.v1beta1.SyncNodesRequest.upserts":  "upserts",
@@ -74,6 +72,7 @@ func init() {
 		v1beta1.File_extender_policy_v1beta1_info_proto, v1beta1.File_extender_policy_v1beta1_policy_proto,
 		v1beta1.File_extender_policy_v1beta1_table_proto, v1beta1.File_extender_policy_v1beta1_node_proto,
 		v1beta1.File_extender_policy_v1beta1_introspection_proto, v1beta1.File_extender_policy_v1beta1_hooks_proto,
+		v1beta1.File_extender_policy_v1beta1_outcomes_proto,
 	} {
 		for position := range file.Messages().Len() {
 			shapeOf(file.Messages().Get(position))

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1beta1::Effects;
+use extender_policy_api::v1beta1::{self as api, Effects};
 use extender_policy_sdk::{
     Backend, RejectionKind,
     testing::{self, NoAnswer, TestCandidate, TestNode, TestPod},
@@ -236,21 +236,23 @@ async fn bodies_are_those_of_kube_scheduler() {
 #[tokio::test]
 async fn only_verbs_of_the_entry_are_served() {
     let verbs = |fields: Value| {
-        let info = testing::info(policy("http://127.0.0.1:1", fields)).unwrap();
-        assert!(info.pod_raw);
-        info.verbs
-            .iter()
-            .map(|verb| (verb.verb, verb.scope, verb.node_view, verb.effects()))
-            .collect::<Vec<_>>()
+        let verbs = testing::info(policy("http://127.0.0.1:1", fields)).unwrap().verbs.into_iter();
+        let declared = verbs.map(|verb| {
+            let reads = verb.reads.clone().unwrap();
+            assert_eq!(reads.pod.unwrap().parts, [i32::from(api::PodPart::RawJson)]);
+            (verb.verb, verb.scope, reads.node.unwrap().parts, verb.effects())
+        });
+        declared.collect::<Vec<_>>()
     };
-    let (whole, names, raw) = (2, 1, 3);
+    let (name, json) = (api::NodePart::Name.into(), api::NodePart::RawJson.into());
+    let (whole, names, raw) = (2, || vec![name], || vec![name, json]);
     let (changes, reads) = (Effects::ChangesOutside, Effects::ReadsOutside);
-    assert_eq!(verbs(json!({"filterVerb": "f", "prioritizeVerb": ""})), [(1, whole, names, changes)]);
+    assert_eq!(verbs(json!({"filterVerb": "f", "prioritizeVerb": ""})), [(1, whole, names(), changes)]);
     assert_eq!(
         verbs(
             json!({"filterVerb": "f", "prioritizeVerb": "p", "preemptVerb": "e", "nodeCacheCapable": false})
         ),
-        [(1, whole, raw, changes), (2, whole, raw, reads), (3, whole, names, reads)]
+        [(1, whole, raw(), changes), (2, whole, raw(), reads), (3, whole, names(), reads)]
     );
 }
 
@@ -354,7 +356,7 @@ async fn scores_are_added_by_host() {
         (r#"[{"Host":"a","Score":-10},{"Host":"b","Score":1000000},null]"#, Ok(vec![-10, 1_000_000, 0])),
         (
             r#"[{"Host":"a","Score":9223372036854775807},{"Host":"b","Score":-9223372036854775808}]"#,
-            Ok(vec![i32::MAX, i32::MIN, 0]),
+            Ok(vec![i32::MAX, i32::MIN + 1, 0]),
         ),
         (r#"{"Error":"no"}"#, Err("invalid type: map, expected a sequence")),
         (r#"[{"Host":"a","Score":5.0}]"#, Err("Score: 5.0 is not a whole number of 64 bits")),

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use extender_policy_sdk::{Node, Pod, Verdict, Victim};
+use extender_policy_sdk::{NO_OPINION, Node, Pod, Verdict, Victim};
 
 /// Refuses nodes that do not meet a requirement.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,9 +69,13 @@ impl Protection {
 
 /// The least and the largest possible sum of scores, whichever rules match.
 pub fn bounds(preferences: &[Preference]) -> RangeInclusive<i32> {
-    let sum = |sum: i32, score| sum.saturating_add(score);
     let scores = || preferences.iter().map(|preference| preference.score);
-    scores().filter(|score| *score < 0).fold(0, sum)..=scores().filter(|score| *score > 0).fold(0, sum)
+    sum(scores().filter(|score| *score < 0))..=sum(scores().filter(|score| *score > 0))
+}
+
+/// The sum of scores, within the range of the type. However low, it is an opinion.
+pub fn sum(scores: impl Iterator<Item = i32>) -> i32 {
+    scores.fold(0, i32::saturating_add).max(NO_OPINION + 1)
 }
 
 /// Which pods a rule is for. All conditions that are set must hold; without conditions, every pod.

@@ -130,7 +130,7 @@ fn what_the_operator_adds_holds_for_every_pod() {
 #[test]
 fn the_handshake_promises_a_function() {
     let verbs = testing::info(policy("")).unwrap().verbs;
-    assert!(verbs.len() == 2 && verbs.iter().all(|verb| verb.effects() == Effects::Pure && !verb.usage));
+    assert!(verbs.len() == 2 && verbs.iter().all(|verb| verb.effects() == Effects::Pure));
 }
 
 proptest! {

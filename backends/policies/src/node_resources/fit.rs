@@ -90,7 +90,7 @@ impl Needs {
         // Even an empty node would be too small.
         let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
         let kind = if hopeless { RejectionKind::Unresolvable } else { RejectionKind::Unschedulable };
-        Verdict::Reject(Refusal { reason, kind, rule: None })
+        Verdict::Reject(Refusal { reason, kind, rule: None, retry_after: None })
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn refused(reason: &'static str, kind: RejectionKind) -> Verdict {
-        Verdict::Reject(Refusal { reason: reason.into(), kind, rule: None })
+        Verdict::Reject(Refusal { reason: reason.into(), kind, rule: None, retry_after: None })
     }
 
     #[test]

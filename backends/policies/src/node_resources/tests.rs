@@ -1,6 +1,6 @@
 //! The policy as the gateway would see it, through the SDK's own answers.
 
-use extender_policy_api::v1beta1::Effects;
+use extender_policy_api::v1beta1::{self as api, Effects};
 use extender_policy_sdk::{
     NodeUsage, NonZero,
     testing::{self, NodeFacts, PodFacts, TestNode, TestPod},
@@ -62,10 +62,14 @@ fn the_strategy_of_the_args_scores() {
 }
 
 #[test]
-fn the_handshake_asks_for_facts_and_usage_and_promises_a_function() {
+fn the_handshake_promises_a_function_of_allocatable_and_usage() {
     let verbs = testing::info(policy("")).unwrap().verbs;
     assert_eq!(verbs.len(), 2);
-    assert!(verbs.iter().all(|verb| verb.usage && verb.effects() == Effects::Pure));
+    let parts = [api::NodePart::Allocatable, api::NodePart::Usage].map(i32::from);
+    for verb in &verbs {
+        assert_eq!(verb.effects(), Effects::Pure);
+        assert_eq!(verb.reads.clone().unwrap().node.unwrap().parts, parts);
+    }
     assert_eq!((verbs[1].score_min, verbs[1].score_max), (Some(0), Some(100)));
 }
 

@@ -76,7 +76,12 @@ impl<'a> LimitQuestion<'a> {
     pub(super) fn refusal(&mut self, node: &Node<'a>) -> Option<Refusal> {
         let Some(value) = self.limit.topology.domain_of(node) else {
             let reason = Arc::clone(&self.limit.missing).into();
-            return Some(Refusal { reason, kind: RejectionKind::Unresolvable, rule: None });
+            return Some(Refusal {
+                reason,
+                kind: RejectionKind::Unresolvable,
+                rule: None,
+                retry_after: None,
+            });
         };
         let reason = match self.known.entry(value) {
             Entry::Occupied(known) => known.into_mut(),
@@ -89,7 +94,12 @@ impl<'a> LimitQuestion<'a> {
                 )
             }
         };
-        reason.clone().map(|reason| Refusal { reason, kind: RejectionKind::Unschedulable, rule: None })
+        reason.clone().map(|reason| Refusal {
+            reason,
+            kind: RejectionKind::Unschedulable,
+            rule: None,
+            retry_after: None,
+        })
     }
 }
 

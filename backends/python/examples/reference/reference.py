@@ -31,7 +31,6 @@ from extender_policy import (
     Verb,
     Verdict,
     Victim,
-    View,
     configured,
     run,
 )
@@ -79,8 +78,8 @@ class Reference(Policy):
             .revision("reference-1")
             .filters(decides)
             .scores(decides, Scale.between(LEAST, LARGEST).normalize(Normalization.MIN_MAX))
-            .preempts(Verb.per_node().view(View.NAME).reads(priorities))
-            .binds(Reads())
+            .preempts(Verb.per_node().reads(priorities))
+            .binds()
             .before_filter(before_filter_hook())
             .before_filter_nodes(before_filter_nodes_hook())
             .before_score(before_score_hook())

@@ -36,10 +36,11 @@ from .errors import (
     ServeError,
     UndeclaredRead,
 )
-from .info import Hook, Info, Normalization, Scale, Verb, View
+from .info import Hook, Info, Normalization, Scale, Verb
 from .introspection import IntrospectAsk
 from .node import Node, Nodes
 from .options import Address, Options
+from .outcome import Outcome, OutcomeKind
 from .pod import Domains, Pod
 from .policy import Policy
 from .reads import (
@@ -55,26 +56,38 @@ from .reads import (
     TopologyKey,
 )
 from .resources import (
+    Container,
     HoldUser,
+    HostPort,
+    LabelSelector,
+    NodeAddress,
     NodeAffinity,
+    NodeImage,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeUsage,
     NonZero,
     OwnerReference,
+    PodAffinity,
+    PodAffinityTerm,
     PreferredSchedulingTerm,
+    ResourceClaim,
     Resources,
+    SystemInfo,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
     Volume,
+    WeightedPodAffinityTerm,
 )
 from .server import Server
-from .verdict import Bind, Eviction, Verdict
+from .verdict import NO_OPINION, Bind, Eviction, Verdict
 from .version import VERSION
 
 __version__ = VERSION
 
 __all__ = [
+    "NO_OPINION",
     "Address",
     "Args",
     "ArgsError",
@@ -88,17 +101,22 @@ __all__ = [
     "CannotAnswer",
     "ChangedPart",
     "Configured",
+    "Container",
     "DeclarationError",
     "Domains",
     "Eviction",
     "HoldUser",
     "Hook",
+    "HostPort",
     "Info",
     "IntrospectAsk",
     "InvalidParameter",
+    "LabelSelector",
     "Node",
+    "NodeAddress",
     "NodeAffinity",
     "NodeChange",
+    "NodeImage",
     "NodeKey",
     "NodePart",
     "NodePrefix",
@@ -111,8 +129,12 @@ __all__ = [
     "NotFound",
     "NotReady",
     "Options",
+    "Outcome",
+    "OutcomeKind",
     "OwnerReference",
     "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
     "PodChange",
     "PodCount",
     "PodKey",
@@ -125,21 +147,24 @@ __all__ = [
     "PreferredSchedulingTerm",
     "Reads",
     "Replaceable",
+    "ResourceClaim",
     "Resources",
     "Scale",
     "ServeError",
     "Server",
     "Sized",
+    "SystemInfo",
     "Taint",
     "Tls",
     "Toleration",
     "TopologyKey",
+    "TopologySpreadConstraint",
     "UndeclaredRead",
     "Verb",
     "Verdict",
     "Victim",
-    "View",
     "Volume",
+    "WeightedPodAffinityTerm",
     "argument_parser",
     "configured",
     "exit_with",

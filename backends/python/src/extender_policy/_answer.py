@@ -6,6 +6,7 @@ waits: `finished` runs such a coroutine to its end without an event loop.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import operator
 from collections.abc import Coroutine, Iterable, Sequence
@@ -15,21 +16,24 @@ from google.protobuf.message import DecodeError, Message
 
 from . import trace
 from ._api.sdk import wire_pb2
-from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
+from ._api.v1beta1 import info_pb2, outcomes_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions
 from ._declaration import Terms
-from ._errors import cut, failed, invalid, missing
+from ._errors import cut, exhausted, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
 from ._named import NamedArgs
 from ._question import Question, check_pod, check_purpose, decoded_pod, required
 from .candidate import BindAsk, Candidate
 from .pod import Pod
-from .verdict import Bind, Eviction, Verdict
+from .verdict import NO_OPINION, Bind, Eviction, Verdict
 
 INT32 = range(-(1 << 31), 1 << 31)
 
 MAX_REASON_BYTES = 900
 """The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node."""
+
+MAX_SMALL_BYTES = 2 << 20
+"""A larger request without pods and nodes is not decoded. The args, its largest part, have at most 1 MiB."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -102,7 +106,8 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
             raise missing(field)
     if pod is not None:
         _check_same_pod(request, message)
-    answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
+    ask = BindAsk(request.namespace, request.name, request.uid, request.node, pod, request.call.id)
+    answer = await _called(prepared, "bind", ask)
     if not isinstance(answer, Bind):
         raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND, Bind.declined(...) or Bind.not_bound(...)")
     if answer.why is None:
@@ -133,8 +138,16 @@ def _decoded(kind: type[M], encoded: bytes) -> M:
         raise invalid(f"the message cannot be decoded: {error}") from error
 
 
+def decoded_small(kind: type[M], encoded: bytes) -> M:
+    """A request without pods and nodes."""
+    if len(encoded) > MAX_SMALL_BYTES:
+        raise exhausted(f"the request has {len(encoded)} bytes; at most {MAX_SMALL_BYTES} are decoded", "TOO_LARGE")
+    return _decoded(kind, encoded)
+
+
 def _versions(
-    backend: Backend, request: wire_pb2.Question | wire_pb2.Change | wire_pb2.Preemption | wire_pb2.Binding
+    backend: Backend,
+    request: wire_pb2.Question | wire_pb2.Change | wire_pb2.Preemption | wire_pb2.Binding | outcomes_pb2.ReportRequest,
 ) -> Versions:
     """The policy for the args of a call, which its trace names."""
     required(request, "call")
@@ -184,12 +197,12 @@ def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
 
 
 def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
-    """The rejected nodes, by reason, kind and rule, in the order of their first occurrence."""
-    groups: dict[tuple[str, str, bool], list[int]] = {}
+    """The rejected nodes, by all that is said of them, in the order of their first occurrence."""
+    groups: dict[tuple[str, str, bool, int | None], list[int]] = {}
     for position, verdict in enumerate(verdicts):
         reason = verdict.reason
         if reason is not None:
-            key = reason, verdict.rule, verdict.unresolvable
+            key = reason, verdict.rule, verdict.unresolvable, verdict.retry_after
             positions = groups.get(key)
             if positions is None:
                 groups[key] = [position]
@@ -201,8 +214,9 @@ def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
             rule=cut(rule, RULE_BYTES),
             kind=policy_pb2.REJECTION_KIND_UNRESOLVABLE if unresolvable else policy_pb2.REJECTION_KIND_UNSCHEDULABLE,
             positions=positions,
+            retry_after_seconds=retry_after,
         )
-        for (reason, rule, unresolvable), positions in groups.items()
+        for (reason, rule, unresolvable, retry_after), positions in groups.items()
     ]
 
 
@@ -215,14 +229,21 @@ async def _early_scores(asked: Asked) -> policy_pb2.Scores | None:
     score = asked.prepared.declaration.terms.get("Score")
     if score is None or not score.may_come_with(asked.terms):
         return None
+    # Each of the two verbs may be pure without the other.
+    question = copy.copy(asked.question)
+    question.pod = question.pod._asked_by(is_pure=score.is_pure)
     try:
-        return await _scores(asked)
+        return await _scores(asked._replace(question=question))
     except (Exception, SystemExit):
         return None
 
 
 async def _scores(asked: Asked) -> policy_pb2.Scores:
-    return policy_pb2.Scores(values=_whole_numbers(await _answers(asked, "score_all", asked.question.nodes)))
+    values = _whole_numbers(await _answers(asked, "score_all", asked.question.nodes))
+    absent = [position for position, value in enumerate(values) if value == NO_OPINION]
+    for position in absent:
+        values[position] = 0
+    return policy_pb2.Scores(values=values, absent=absent)
 
 
 def _whole_numbers(scores: Sequence[Any]) -> list[int]:

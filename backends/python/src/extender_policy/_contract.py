@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from ._api.v1beta1 import hooks_pb2, info_pb2, policy_pb2
+from .verdict import NO_OPINION
 
 _NUMBERS = re.compile(r"(?<![\w./:-])\d+([.,]\d+)*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -18,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def by_position(response: Message) -> Mapping[int, Any]:
     """What is answered about each node, without the positions; about the pod alone at -1."""
     if isinstance(response, policy_pb2.ScoreResponse):
-        return dict(enumerate(response.scores.values))
+        return {**dict(enumerate(response.scores.values)), **dict.fromkeys(response.scores.absent, NO_OPINION)}
     found: dict[int, Any] = {}
     if isinstance(response, hooks_pb2.ChangeResponse) and response.HasField("pod"):
         found[-1] = response.pod
@@ -31,14 +32,14 @@ def by_position(response: Message) -> Mapping[int, Any]:
     return found
 
 
-def check_scores(declared: info_pb2.VerbInfo, scores: Sequence[int], nodes: Sequence[str]) -> None:
+def check_scores(declared: info_pb2.VerbInfo, scores: Mapping[int, int], nodes: Sequence[str]) -> None:
     """Scores are on the declared scale."""
     if declared.HasField("score_min"):
-        for node, score in zip(nodes, scores, strict=True):
-            if not declared.score_min <= score <= declared.score_max:
+        for position, score in scores.items():
+            if score != NO_OPINION and not declared.score_min <= score <= declared.score_max:
                 raise AssertionError(
-                    f'score returned {score} for node "{node}"; the declared scale is {declared.score_min} to '
-                    f"{declared.score_max}: clamp the score, or declare another scale"
+                    f'score returned {score} for node "{nodes[position]}"; the declared scale is '
+                    f"{declared.score_min} to {declared.score_max}: clamp the score, or declare another scale"
                 )
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from ._api.v1beta1 import info_pb2
 from ._errors import cut
-from ._layout import EVERYTHING_OF_PODS, Access, Layout
+from ._layout import Layout
 from ._limits import REJECTED_CONFIGURATION_BYTES
-from .changes import ChangedPart
 from .errors import DeclarationError
-from .info import DECLARED_WITH, Info, Normalization, Scale, Verb, View
+from .info import DECLARED_WITH, Hook, Info, Normalization, Scale
 from .reads import quoted
 
 API_VERSION = "extender.policy.v1beta1"
@@ -21,18 +20,16 @@ POLICY_SERVICE = f"{API_VERSION}.PolicyService"
 NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
 INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"
 HOOK_SERVICE = f"{API_VERSION}.HookService"
+OUTCOME_SERVICE = f"{API_VERSION}.OutcomeService"
 
 CHANGE = "Change"
 """The only method of HookService."""
 
+REPORT = "Report"
+"""The only method of OutcomeService."""
+
 MAX_MESSAGE_BYTES = 64 << 20
 """The largest message that is accepted, and sent."""
-
-_VIEWS = {
-    View.NAME: info_pb2.NODE_VIEW_NAME,
-    View.FACTS: info_pb2.NODE_VIEW_FACTS,
-    View.FACTS_AND_RAW: info_pb2.NODE_VIEW_FACTS_AND_RAW,
-}
 
 _NORMALIZATIONS = {
     Normalization.NONE: info_pb2.NORMALIZATION_NONE,
@@ -55,32 +52,30 @@ VERBS = {
 HOOKS = ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")
 """Those of the verbs that are hooks."""
 
+WITHOUT_NODES = ("Bind", "BeforeFilter")
+"""Those that are told nothing about nodes."""
+
 
 class Terms:
-    """What a verb's declaration means for a call."""
+    """What the declaration of a verb or a hook means for a call."""
 
-    def __init__(self, verb: Verb, changes: frozenset[ChangedPart] = frozenset()) -> None:
-        """`changes`: what a hook may change."""
+    def __init__(self, name: str, hook: Hook) -> None:
+        verb = hook.verb
         reads = verb.declared_reads
-        # Rows without facts are names: no table, and no watch of nodes is needed for them.
-        only_names = (
-            verb.node_view is View.FACTS and not verb.wants_usage and reads is not None and not reads._reads_nodes()
-        )
-        self.view = View.NAME if only_names else verb.node_view
+        layout = Layout(reads._without_nodes() if name in WITHOUT_NODES else reads)
         self.is_per_node = verb.is_per_node
         self.has_side_effects = verb.has_side_effects
         self.is_pure = verb.is_pure
-        self.wants_usage = verb.wants_usage
-        self.changes = changes
-        self.layout = None if reads is None else Layout(reads, with_nodes=self.view > View.NAME)
-        self.reads_digest = b"" if self.layout is None else self.layout.digest
+        self.changes = hook.changed
+        """What a hook may change."""
+        self.reads = layout.message
+        self.reads_digest = layout.digest
         """`Call.reads` of the requests to this verb."""
-        self.rows_key = None if self.layout is None else self.layout.rows_key
-        """What a table of these nodes contains, as bytes; `None`: everything."""
-        self.pods = EVERYTHING_OF_PODS if self.layout is None else self.layout.pod
-        self.nodes = Access("node", None) if self.layout is None else self.layout.node
-        self.nodes.usage = verb.wants_usage
-        self.rows = RowParts(self.view, None if self.layout is None else self.layout.rows)
+        self.rows_key = layout.rows_key
+        """What a table of these nodes contains, as bytes."""
+        self.pods = layout.pod
+        self.nodes = layout.node
+        self.rows = RowParts(layout.rows)
 
     def may_come_with(self, filter_terms: Terms) -> bool:
         """Whether these scores may be given with the verdicts, before the other policies have filtered."""
@@ -89,19 +84,19 @@ class Terms:
 
 
 class RowParts:
-    """The parts that a row must have, in this view with this declaration; `None`: everything that the view has."""
+    """The parts that a row must have with this declaration."""
 
-    def __init__(self, view: View, reads: info_pb2.NodeReads | None) -> None:
-        has_facts = view > View.NAME
-        reads = reads if has_facts else None
-        self.name = reads is None or info_pb2.NODE_PART_NAME in reads.parts
-        self.facts = has_facts and (reads is None or reads.ByteSize() > 0)
-        self.labels = 0 if reads is None else len(reads.labels.keys)
+    def __init__(self, reads: info_pb2.NodeReads) -> None:
+        self.name = reads.everything or info_pb2.NODE_PART_NAME in reads.parts
+        # Rows without facts are names: no table, and no watch of nodes is needed for them.
+        self.facts = reads not in (info_pb2.NodeReads(), info_pb2.NodeReads(parts=["NODE_PART_NAME"]))
+        self.labels = len(reads.labels.keys)
         """The number of values of labels."""
-        self.annotations = 0 if reads is None else len(reads.annotations.keys)
-        self.pods = 0 if reads is None else len(reads.pod_counts)
+        self.annotations = len(reads.annotations.keys)
+        self.pods = len(reads.pod_counts)
         """The number of lists of counts of pods."""
-        self.is_declared = reads is not None
+        self.is_nothing = not (self.name or self.facts)
+        """Nothing is required, so rows may be empty."""
 
 
 class Declaration:
@@ -113,11 +108,12 @@ class Declaration:
         if mistakes:
             raise DeclarationError(mistakes)
         served = sorted(info.served.items(), key=lambda item: VERBS[item[0]])
-        self.terms = {name: Terms(hook.verb, hook.changed) for name, hook in served}
+        self.terms = {name: Terms(name, hook) for name, hook in served}
         """By the names of `VERBS`, in the order of their numbers."""
         self.response = _response(info, self.terms)
         self.shown = {entry.path: entry for entry in reversed(info.shown)}
         """By the paths; the first of two equal ones."""
+        self.observes_outcomes = info.is_observing
         self.name = info.name
         self.version = info.version
         self.revision = self.response.revision
@@ -151,12 +147,14 @@ def _is_score(bound: object) -> bool:
 
 def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     # Tables are worth filling only if rows hold more than names.
-    keeps_table = info.keeps_node_table and any(verb.view > View.NAME for verb in terms.values())
+    keeps_table = info.keeps_node_table and any(verb.rows.facts for verb in terms.values())
     services = [NODE_TABLE_SERVICE] if keeps_table else []
     if info.shown:
         services.append(INTROSPECTION_SERVICE)
     if not terms.keys().isdisjoint(HOOKS):
         services.append(HOOK_SERVICE)
+    if info.is_observing:
+        services.append(OUTCOME_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,
         version=info.version,
@@ -164,8 +162,6 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
         api_version=API_VERSION,
         services=services,
         verbs=[_verb_info(name, verb, info.scale) for name, verb in terms.items()],
-        pod_raw=info.wants_raw_pod,
-        annotation_prefixes=info.annotation_prefixes,
         max_request_bytes=MAX_MESSAGE_BYTES,
         introspection=[
             info_pb2.IntrospectionPath(path=entry.path, description=entry.description) for entry in info.shown
@@ -181,17 +177,13 @@ def _effects(terms: Terms) -> info_pb2.Effects:
 
 
 def _verb_info(name: str, terms: Terms, scale: Scale) -> info_pb2.VerbInfo:
-    reads = None if terms.layout is None else terms.layout.message
     if name == "Bind":
-        return info_pb2.VerbInfo(verb=VERBS[name], reads=reads)
+        return info_pb2.VerbInfo(verb=VERBS[name], reads=terms.reads)
     message = info_pb2.VerbInfo(
         verb=VERBS[name],
-        # This hook has no nodes.
-        node_view=info_pb2.NODE_VIEW_UNSPECIFIED if name == "BeforeFilter" else _VIEWS[terms.view],
         scope=info_pb2.SCOPE_NODE if terms.is_per_node else info_pb2.SCOPE_WHOLE_SET,
         effects=_effects(terms),
-        usage=terms.wants_usage,
-        reads=reads,
+        reads=terms.reads,
         changes=[info_pb2.ChangedPart.Name(part) for part in sorted(terms.changes)],
     )
     if name == "Score":

@@ -61,9 +61,9 @@ def exhausted(text: str, reason: str) -> CallError:
     return CallError(StatusCode.RESOURCE_EXHAUSTED, text, reason=reason)
 
 
-def missing(field: str) -> CallError:
-    """A field that every request has."""
-    return invalid(f"{field} is missing; every request has it")
+def missing(field: str, what: str = "every request has it") -> CallError:
+    """A field that is always there."""
+    return invalid(f"{field} is missing; {what}")
 
 
 def failed(text: str) -> CallError:

@@ -13,13 +13,10 @@ from grpc import StatusCode
 from . import _answer
 from ._api.v1beta1 import introspection_pb2
 from ._backend import Backend, Prepared
-from ._errors import CallError, exhausted, failed, invalid
+from ._errors import CallError, failed, invalid
 from ._limits import JSON_BYTES, PATH_TEXT_BYTES
 from .errors import InvalidParameter, NotFound
 from .introspection import IntrospectAsk, Shown
-
-MAX_REQUEST_BYTES = 2 << 20
-"""A larger request is not decoded. The args, its largest part, have at most 1 MiB."""
 
 _CODES = {
     NotFound: StatusCode.NOT_FOUND,
@@ -33,9 +30,7 @@ async def introspect(backend: Backend, encoded: bytes) -> introspection_pb2.Intr
 
     Also if the policy is not ready: people look at its state to find out why.
     """
-    if len(encoded) > MAX_REQUEST_BYTES:
-        raise exhausted(f"the request has {len(encoded)} bytes; at most {MAX_REQUEST_BYTES} are decoded", "TOO_LARGE")
-    request = _answer._decoded(introspection_pb2.IntrospectRequest, encoded)
+    request = _answer.decoded_small(introspection_pb2.IntrospectRequest, encoded)
     shown = _shown(backend._policy_for(request.args), request.path)
     parameters = _parameters(shown, request.parameters)
     value = await _value(shown, IntrospectAsk(shown.path, parameters, dict(request.query)))

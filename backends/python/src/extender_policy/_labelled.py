@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ._api.v1beta1 import node_pb2, pod_pb2
+from ._api.v1beta1 import map_pb2
 from ._layout import Access
 from .reads import NodeKey, NodePrefix, PodKey, PodPrefix
 
@@ -26,10 +26,10 @@ class Content:
     __slots__ = ("_message", "annotation_values", "annotations", "label_values", "labels")
 
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "label_values": lambda content: _label_values(content._message.facts),
-        "annotation_values": lambda content: _annotation_values(content._message.facts),
-        "labels": lambda content: entries(content._message.facts.labels),
-        "annotations": lambda content: entries(content._message.facts.annotations),
+        "label_values": lambda content: _values(content._message.facts.labels),
+        "annotation_values": lambda content: _values(content._message.facts.annotations),
+        "labels": lambda content: entries(content._message.facts.labels.entries),
+        "annotations": lambda content: entries(content._message.facts.annotations.entries),
     }
     """By the names of the attributes."""
 
@@ -37,6 +37,7 @@ class Content:
     """The values of declared keys; `None` for a key that the object lacks."""
     annotation_values: tuple[str | None, ...]
     labels: Mapping[str, str]
+    """Those with declared prefixes."""
     annotations: Mapping[str, str]
 
     def __getattr__(self, name: str) -> Any:
@@ -76,37 +77,26 @@ class Labelled(Generic[K, P]):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """All labels, by key. A declaration has the prefix "" for them."""
+        """All labels, by key: the prefix "", or everything, declares them."""
         self._access.labels.check_prefix("")
         return self._content.labels
 
     def annotation(self, key: str) -> str | None:
-        """The value of an annotation; `None` when the object does not have it.
-
-        Without `Verb.reads`, only if `Info.annotations` asks for its prefix.
-        """
+        """The value of an annotation; `None` when the object does not have it."""
         place = self._access.annotations[key]
         return self._content.annotation_values[place] if place >= 0 else self._content.annotations.get(key)
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """All annotations that are sent, by key. A declaration has the prefix "" for them."""
+        """All annotations, by key: the prefix "" declares them."""
         self._access.annotations.check_prefix("")
         return self._content.annotations
 
 
-def _label_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
-    return values(facts.label_values, facts.absent_labels)
-
-
-def _annotation_values(facts: node_pb2.NodeFacts | pod_pb2.PodFacts) -> tuple[str | None, ...]:
-    return values(facts.annotation_values, facts.absent_annotations)
-
-
-def values(given: Iterable[str], absent: Iterable[int]) -> tuple[str | None, ...]:
+def _values(given: map_pb2.MapValues) -> tuple[str | None, ...]:
     """The values of declared keys, `None` for those that the object lacks."""
-    listed: list[str | None] = list(given)
-    for position in absent:
+    listed: list[str | None] = list(given.values)
+    for position in given.absent:
         # A value that is there is not absent, whatever the positions say.
         listed[position] = listed[position] or None
     return tuple(listed)

@@ -56,16 +56,6 @@ class Places(dict[str, int]):
         return None
 
 
-class AllPlaces(Places):
-    """Without a declaration everything is sent, in maps."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, set(), {""})
-
-    def __missing__(self, key: str) -> int:
-        return ENTRY
-
-
 class SentCount(NamedTuple):
     """One list of counts as sent, of the pods on a node or of those in the domains of the cluster."""
 
@@ -88,29 +78,23 @@ class SentCount(NamedTuple):
 class Access:
     """What a policy may read of a pod or of nodes."""
 
-    __slots__ = ("annotations", "is_declared", "labels", "object", "parts", "pods", "topologies", "usage")
+    __slots__ = ("annotations", "labels", "object", "parts", "pods", "topologies")
 
-    def __init__(self, object_name: str, declared: Declared | None) -> None:
+    def __init__(self, object_name: str, declared: Declared) -> None:
         self.object = object_name
-        self.is_declared = declared is not None
-        self.parts = -1
+        self.parts = sum(1 << part for part in declared.readable)
         """A bit for each part."""
-        self.usage = False
-        """Of nodes, which `Verb.usage` declares."""
-        self.labels: Places = AllPlaces(f"{object_name}_label")
-        self.annotations: Places = AllPlaces(f"{object_name}_annotation")
+        label_prefixes = {""} if declared.everything else declared.label_prefixes
+        self.labels = Places(f"{object_name}_label", declared.labels, label_prefixes)
+        self.annotations = Places(f"{object_name}_annotation", declared.annotations, declared.annotation_prefixes)
         self.pods: dict[PodsKey, SentCount] = {}
         self.topologies: dict[TopologyKey, SentCount] = {}
-        if declared is not None:
-            self.parts = sum(1 << part for part in declared.parts)
-            self.labels = Places(f"{object_name}_label", declared.labels, declared.label_prefixes)
-            self.annotations = Places(f"{object_name}_annotation", declared.annotations, declared.annotation_prefixes)
-            # As tuples they are in the order of the contract.
-            for position, key in enumerate(sorted(declared.pods)):
-                self.pods[key] = SentCount(key.by, declared.pods[key], position, None)
-            for position, topology in enumerate(sorted(declared.topologies)):
-                requests = declared.topologies[topology]
-                self.topologies[topology] = SentCount(topology.by, requests, position, topology.topology)
+        # As tuples they are in the order of the contract.
+        for position, key in enumerate(sorted(declared.pods)):
+            self.pods[key] = SentCount(key.by, declared.pods[key], position, None)
+        for position, topology in enumerate(sorted(declared.topologies)):
+            requests = declared.topologies[topology]
+            self.topologies[topology] = SentCount(topology.by, requests, position, topology.topology)
 
     def undeclared_part(self, part: NodePart | PodPart) -> NoReturn:
         """A part is read that is not declared."""
@@ -120,60 +104,49 @@ class Access:
     def count(self, key: PodsKey) -> SentCount:
         """Where the pods on a node are counted by this."""
         sent = self.pods.get(key)
-        return sent if sent is not None else self._undeclared("a count of pods", f"pods_by({key.by!r})")
+        return sent if sent is not None else undeclared("a count of pods", f"pods_by({key.by!r})")
 
     def topology(self, key: TopologyKey) -> SentCount:
         """Where the pods in the cluster are counted by this."""
         sent = self.topologies.get(key)
-        if sent is not None:
-            return sent
-        return self._undeclared("a count of pods by topology", f"pods_by_topology({key!s})")
-
-    def _undeclared(self, what: str, right: str) -> NoReturn:
-        # Without a declaration there are no counts.
-        undeclared(what, right if self.is_declared else f"{right} and Verb.reads")
+        return sent if sent is not None else undeclared("a count of pods by topology", f"pods_by_topology({key!s})")
 
 
 class Layout:
     """A compiled `Reads` without mistakes."""
 
-    def __init__(self, reads: Reads, *, with_nodes: bool) -> None:
-        """`with_nodes`: whether the verb's view has more than names."""
+    def __init__(self, reads: Reads) -> None:
         self.pod = Access("pod", reads._pod)
         self.node = Access("node", reads._node)
         self.rows = info_pb2.NodeReads(
-            parts=[info_pb2.NodePart.Name(part) for part in sorted(reads._node.parts)],
-            labels=self.node.labels.message(),
+            parts=[info_pb2.NodePart.Name(part) for part in reads._node.sent],
+            labels=None if reads._node.everything else self.node.labels.message(),
             annotations=self.node.annotations.message(),
             pod_counts=[_count_message(sent) for sent in self.node.pods.values()],
+            everything=reads._node.everything,
         )
-        """As in the view of a table of nodes, where nothing is not the same as no declaration."""
+        """What rows contain."""
         self.rows_key = self.rows.SerializeToString(deterministic=True)
-        self.message = self._message(reads, with_nodes)
+        """The same as bytes, to be compared with what a table contains."""
+        pod = info_pb2.PodReads(
+            parts=[info_pb2.PodPart.Name(part) for part in reads._pod.sent],
+            labels=None if reads._pod.everything else self.pod.labels.message(),
+            annotations=self.pod.annotations.message(),
+            topology_counts=[_topology_message(sent) for sent in self.pod.topologies.values()],
+            everything=reads._pod.everything,
+        )
+        self.message = info_pb2.Reads(
+            pod=pod if pod.ByteSize() else None,
+            node=self.rows if self.rows_key else None,
+        )
         """As in the handshake."""
         self.digest = sha256(self.message.SerializeToString(deterministic=True)).digest()
         """`Call.reads` of the requests that this declaration asks for."""
-
-    def _message(self, reads: Reads, with_nodes: bool) -> info_pb2.Reads:
-        pod = info_pb2.PodReads(
-            parts=[info_pb2.PodPart.Name(part) for part in sorted(reads._pod.parts)],
-            labels=self.pod.labels.message(),
-            annotations=self.pod.annotations.message(),
-            topology_counts=[_topology_message(sent) for sent in self.pod.topologies.values()],
-        )
-        # A view of names has them; what else is read with it is sent, for the gateway to reject.
-        return info_pb2.Reads(
-            pod=pod if pod.ByteSize() else None,
-            node=self.rows if (with_nodes or reads._reads_nodes()) and self.rows.ByteSize() else None,
-        )
 
 
 def undeclared(what: str, right: str) -> NoReturn:
     """A policy reads something that its verb does not declare."""
     raise UndeclaredRead(f"{what} is read and not declared; declare it with Reads.{right}")
-
-
-EVERYTHING_OF_PODS = Access("pod", None)
 
 
 def _count_message(sent: SentCount) -> info_pb2.PodCountReads:

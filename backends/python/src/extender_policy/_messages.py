@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ._api.v1beta1 import pod_pb2, resources_pb2
-from .resources import NodeAffinity, NodeSelectorTerm, NonZero, Resources
+from .resources import NodeAffinity, NonZero, Resources
 
 
 def resources_message(amounts: Resources) -> resources_pb2.Resources:
@@ -18,19 +21,14 @@ def nonzero_message(amounts: NonZero) -> resources_pb2.NonZero:
 
 def node_affinity_message(affinity: NodeAffinity) -> pod_pb2.NodeAffinity:
     """An affinity to nodes."""
-    message = pod_pb2.NodeAffinity()
-    if affinity.required is not None:
-        message.required.SetInParent()
-        message.required.terms.extend(map(_term, affinity.required))
-    for term in affinity.preferred:
-        message.preferred.add(weight=term.weight, preference=_term(term.preference))
-    return message
+    required = None if affinity.required is None else {"terms": fields(affinity.required)}
+    return pod_pb2.NodeAffinity(required=required, preferred=fields(affinity.preferred))
 
 
-def _term(term: NodeSelectorTerm) -> pod_pb2.NodeSelectorTerm:
-    message = pod_pb2.NodeSelectorTerm()
-    for requirement in term.match_expressions:
-        message.match_expressions.add(**requirement._asdict())
-    for requirement in term.match_fields:
-        message.match_fields.add(**requirement._asdict())
-    return message
+def fields(value: Any) -> Any:
+    """A value that mirrors a message, as the fields of this message; also what is in such a field."""
+    if hasattr(value, "_asdict"):
+        return {name: fields(given) for name, given in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(map(fields, value)) if isinstance(value, list | tuple) else value

@@ -9,19 +9,25 @@ from google.protobuf.message import DecodeError, Message
 from grpc import StatusCode
 
 from ._api.sdk import wire_pb2
-from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
+from ._api.v1beta1 import info_pb2, node_pb2, pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access
 from ._row import Row, RowContent, RowError, check_values, decoded
 from ._tables import Tables
-from .info import View
 from .node import Nodes
 from .pod import Pod
 
 MAX_POD_BYTES = 16 << 20
 """A larger pod is not decoded: an entry of two bytes can become a structure of a hundred. The largest object that the
 apiserver stores has 1.5 MB; its counts by topology may have some megabytes."""
+
+_NOTHING = Row("", RowContent(node_pb2.NodeRow()))
+"""Every node of a verb that reads nothing of nodes."""
+
+MAX_NODES = 200_000
+"""More nodes of a call are not read: an entry of two bytes becomes objects of a hundred, and one with a name of a
+thousand."""
 
 
 class Missed(Exception):
@@ -88,8 +94,8 @@ class _Held:
             self._miss = policy_pb2.MISS_FORM_UNKNOWN
 
     def _read_table(self, count: int, named: wire_pb2.NodeRef, terms: Terms, tables: Tables) -> None:
+        _check_count(count, len(named.ids))
         ids = list(named.ids)
-        _check_count(count, len(ids))
         zeros = ids.count(0)
         if zeros != len(named.rows):
             raise invalid(
@@ -101,9 +107,6 @@ class _Held:
         if table is None or table.holds.rows_key != terms.rows_key:
             self._miss = policy_pb2.MISS_TABLE_UNKNOWN
             return
-        if table.holds.view < terms.view or (terms.wants_usage and not table.holds.usage):
-            held, wanted = _view(table.holds.view, table.holds.usage), _view(terms.view, terms.wants_usage)
-            raise invalid(f"nodes.table is a table of {held}, and this policy declares {wanted}")
         current = table.current
         if current.version < named.at_least:
             self._miss = policy_pb2.MISS_TABLE_BEHIND
@@ -120,20 +123,18 @@ class _Held:
         return self._found  # type: ignore[return-value]
 
 
-def _view(view: View, usage: bool) -> str:
-    return f"View.{view.name}{' with usage' if usage else ''}"
-
-
 def _check_count(count: int, rows: int) -> None:
     if not 0 < count == rows:
         raise invalid(
             f"nodes.count is {count} and there are {rows} rows; both count the nodes of the request, at least 1"
         )
+    if count > MAX_NODES:
+        raise exhausted(f"nodes.count is {count}; at most {MAX_NODES} nodes are read", "TOO_LARGE")
 
 
 def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
-    if b"" in encoded:
-        raise invalid(f"nodes.{form}.rows has an empty entry; each entry has content")
+    if terms.rows.is_nothing and not any(encoded):
+        return [_NOTHING] * len(encoded)
     rows = []
     try:
         for row in encoded:
@@ -142,7 +143,7 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
     except RowError as error:
         text = f"nodes.{form}.rows[{len(rows)}]{error}"
         if text.endswith("is missing"):
-            text += "; the node view that this policy declares has it"
+            text += "; what this policy declares to read has it"
         raise invalid(text) from error
     return rows
 
@@ -150,12 +151,11 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
 def placed_pod(encoded: bytes, terms: Terms, call: policy_pb2.Call) -> Pod:
     """The pod to be placed, as a policy may read it."""
     message = decoded_pod(encoded)
-    if terms.layout is not None:
-        _check_topologies(message, terms.pods)
+    _check_topologies(message, terms.pods)
     if not message.HasField("facts"):
         raise missing("pod.facts")
     check_pod("pod", message, terms)
-    return Pod(message, terms.pods, call)
+    return Pod(message, terms.pods, call, is_pure=terms.is_pure)
 
 
 def decoded_pod(encoded: bytes) -> pod_pb2.Pod:
@@ -170,12 +170,11 @@ def decoded_pod(encoded: bytes) -> pod_pb2.Pod:
 
 def check_pod(path: str, pod: pod_pb2.Pod, terms: Terms) -> None:
     """Checks that a pod has a value for each declared key. One without facts has none."""
-    if terms.layout is None or not pod.HasField("facts"):
+    if not pod.HasField("facts"):
         return
-    facts = pod.facts
     try:
-        check_values("label", facts.label_values, facts.absent_labels, len(terms.pods.labels))
-        check_values("annotation", facts.annotation_values, facts.absent_annotations, len(terms.pods.annotations))
+        check_values("labels", pod.facts.labels, len(terms.pods.labels))
+        check_values("annotations", pod.facts.annotations, len(terms.pods.annotations))
     except RowError as error:
         raise invalid(f"{path}{error}") from error
 

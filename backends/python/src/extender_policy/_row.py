@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError
 
-from ._api.v1beta1 import node_pb2
+from ._api.v1beta1 import map_pb2, node_pb2
 from ._declaration import RowParts
 from ._labelled import Content, entries
-from .resources import NodeUsage, Resources, Taint, resources, usage
+from .resources import NodeAddress, NodeImage, NodeUsage, Resources, SystemInfo, Taint, mirrored, resources, usage
 
 
 class RowError(Exception):
@@ -24,11 +24,15 @@ class RowContent(Content):
 
     __slots__ = (
         "_encoded",
+        "addresses",
         "allocatable",
         "capacity",
         "conditions",
         "counts",
+        "images",
+        "provider_id",
         "raw_json",
+        "system_info",
         "taints",
         "unschedulable",
         "usage",
@@ -42,6 +46,10 @@ class RowContent(Content):
     capacity: Resources | None
     allocatable: Resources | None
     usage: NodeUsage | None
+    images: tuple[NodeImage, ...]
+    system_info: SystemInfo | None
+    addresses: tuple[NodeAddress, ...]
+    provider_id: str
     raw_json: bytes
     counts: tuple[Counts, ...]
 
@@ -56,6 +64,12 @@ class RowContent(Content):
         "capacity": lambda content: _amounts(content._message.facts, "capacity"),
         "allocatable": lambda content: _amounts(content._message.facts, "allocatable"),
         "usage": lambda content: usage(content._message.usage) if content._message.HasField("usage") else None,
+        "images": lambda content: mirrored(content._message.facts.images),
+        "system_info": lambda content: (
+            mirrored(content._message.facts.system_info) if content._message.facts.HasField("system_info") else None
+        ),
+        "addresses": lambda content: mirrored(content._message.facts.addresses),
+        "provider_id": lambda content: content._message.facts.provider_id,
         "raw_json": lambda content: content._message.raw_json,
         "counts": lambda content: tuple(Counts(counts) for counts in content._message.pod_counts),
     }
@@ -126,30 +140,30 @@ def decoded(encoded: bytes, parts: RowParts) -> node_pb2.NodeRow:
         raise RowError(f" is not a NodeRow: {error}") from error
     if parts.name and not message.name:
         raise RowError(".name is missing")
-    has_facts = message.HasField("facts")
-    if parts.facts and not has_facts:
+    if parts.facts and not message.HasField("facts"):
         raise RowError(".facts is missing")
-    if parts.is_declared and has_facts:
-        facts = message.facts
-        check_values("label", facts.label_values, facts.absent_labels, parts.labels)
-        check_values("annotation", facts.annotation_values, facts.absent_annotations, parts.annotations)
+    facts = message.facts
+    check_values("labels", facts.labels, parts.labels)
+    check_values("annotations", facts.annotations, parts.annotations)
     _check_counts(message, parts)
     return message
 
 
-def check_values(name: str, given: Sequence[str], absent: Sequence[int], keys: int) -> None:
+def check_values(name: str, given: map_pb2.MapValues, keys: int) -> None:
     """Checks the values of declared keys: how many there are, and which of them stand for a key that is missing."""
-    if len(given) != keys:
-        raise RowError(f".facts.{name}_values has {len(given)} values, and {keys} keys are declared")
+    values = len(given.values)
+    if values != keys:
+        raise RowError(f".facts.{name}.values has {values} values, and {keys} keys are declared")
+    absent = given.absent
     if absent:
         positions = list(absent)
         if positions[-1] >= keys or any(map(operator.ge, positions, positions[1:])):
-            raise RowError(f".facts.absent_{name}s is not a list of ascending positions below {keys}")
+            raise RowError(f".facts.{name}.absent is not a list of ascending positions below {keys}")
 
 
 def _check_counts(message: node_pb2.NodeRow, parts: RowParts) -> None:
     lists = message.pod_counts
-    if parts.is_declared and len(lists) != parts.pods:
+    if len(lists) != parts.pods:
         raise RowError(f".pod_counts has {len(lists)} entries, and {parts.pods} are declared")
     for position, counts in enumerate(lists):
         keys = [(count.namespace, count.value) for count in counts.counts]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._api.v1beta1 import info_pb2, node_pb2, pod_pb2, resources_pb2
+from ._api.v1beta1 import info_pb2, map_pb2, node_pb2, pod_pb2, resources_pb2
 from ._declaration import Terms
-from ._layout import EVERYTHING_OF_PODS, Access, Places, SentCount
+from ._layout import Access, Layout, Places, SentCount
 from ._limits import COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS
-from .info import View
 from .pod import Pod
-from .reads import PodPart
+from .reads import Reads
 
 
 class Running(NamedTuple):
@@ -29,23 +28,22 @@ class ClusterNode(NamedTuple):
     running: Sequence[Running]
 
 
+_WHOLE = Layout(Reads.everything())
+"""How the objects of tests are kept."""
+
+
 def sent_pod(pod: pod_pb2.Pod, terms: Terms) -> pod_pb2.Pod:
     """The pod, with the declared parts alone, and without counts by topology."""
     sent = pod_pb2.Pod()
     sent.CopyFrom(pod)
-    if terms.is_pure or not terms.pods.parts >> PodPart.IDENTITY & 1:
-        sent.ClearField("identity")
-    if terms.layout is None:
-        return sent
-    _narrow(sent.facts, info_pb2.PodPart, terms.pods)
+    _narrow(sent, info_pb2.PodPart, terms.pods)
     return sent
 
 
 def placed_pod(pod: pod_pb2.Pod, terms: Terms, cluster: Sequence[ClusterNode]) -> pod_pb2.Pod:
     """The pod to be placed on one of these nodes."""
     sent = sent_pod(pod, terms)
-    if terms.layout is not None:
-        sent.topology_counts.extend(_domains(by, pod, cluster) for by in terms.pods.topologies.values())
+    sent.topology_counts.extend(_domains(by, pod, cluster) for by in terms.pods.topologies.values())
     return sent
 
 
@@ -53,42 +51,39 @@ def sent_row(node: ClusterNode, terms: Terms) -> node_pb2.NodeRow:
     """The row of a node."""
     sent = node_pb2.NodeRow()
     sent.CopyFrom(node.row)
-    if not terms.wants_usage:
-        sent.ClearField("usage")
-    if terms.layout is None:
-        return sent
-    if not terms.rows.name:
-        sent.ClearField("name")
-    sent.pod_counts.extend(_counts(by, node) for by in terms.nodes.pods.values())
-    if terms.view is View.NAME:
+    _narrow(sent, info_pb2.NodePart, terms.nodes)
+    if not terms.rows.facts:
         sent.ClearField("facts")
-    else:
-        sent.facts.SetInParent()
-        _narrow(sent.facts, info_pb2.NodePart, terms.nodes)
+    sent.pod_counts.extend(_counts(by, node) for by in terms.nodes.pods.values())
     return sent
 
 
-def _narrow(facts: Any, parts: Any, access: Access) -> None:
-    """Leaves what is declared. A part has the name of its field."""
+def _narrow(sent: Any, parts: Any, access: Access) -> None:
+    """Leaves what is declared. A part has the name of its field, which is one of the object or of its facts."""
     for name, number in parts.items():
         field = name.partition("_PART_")[2].lower()
-        if field in facts.DESCRIPTOR.fields_by_name and not access.parts >> number & 1:
-            facts.ClearField(field)
-    _split(facts.labels, facts.label_values, facts.absent_labels, access.labels)
-    _split(facts.annotations, facts.annotation_values, facts.absent_annotations, access.annotations)
+        for message in (sent, sent.facts):
+            if field in message.DESCRIPTOR.fields_by_name and not access.parts >> number & 1:
+                message.ClearField(field)
+    _split(sent.facts, "labels", access.labels)
+    _split(sent.facts, "annotations", access.annotations)
 
 
-def _split(entries: Any, values: Any, absent: Any, places: Places) -> None:
+def _split(facts: Any, name: str, places: Places) -> None:
     """A map as values of declared keys, and entries with declared prefixes."""
-    given = dict(entries)
-    entries.clear()
-    values.extend(given.get(key, "") for key in places)
-    absent.extend(position for key, position in places.items() if key not in given)
-    entries.update({key: value for key, value in given.items() if key.startswith(places.prefixes)})
+    given = dict(getattr(facts, name).entries)
+    facts.ClearField(name)
+    values = map_pb2.MapValues(
+        values=[given.get(key, "") for key in places],
+        absent=[position for key, position in places.items() if key not in given],
+        entries={key: value for key, value in given.items() if key.startswith(places.prefixes)},
+    )
+    if values.ByteSize():
+        getattr(facts, name).CopyFrom(values)
 
 
 def _attribute(by: SentCount, pod: pod_pb2.Pod) -> tuple[str, str] | None:
-    return Pod(pod, EVERYTHING_OF_PODS)._attribute(by.by)
+    return Pod(pod, _WHOLE.pod)._attribute(by.by)
 
 
 def _counts(by: SentCount, node: ClusterNode) -> node_pb2.PodCounts:
@@ -113,7 +108,7 @@ def _domains(by: SentCount, pod: pod_pb2.Pod, cluster: Sequence[ClusterNode]) ->
     requested = set(pod.facts.requests.others)
     domains: dict[str, pod_pb2.DomainCount] = {}
     for node in cluster if wanted is not None else ():
-        value = node.row.facts.labels.get(by.topology) if by.topology else ""
+        value = node.row.facts.labels.entries.get(by.topology) if by.topology else ""
         if value is None:
             continue
         for equal in node.running:

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from . import _answer, _introspect, _verbs
+from . import _answer, _introspect, _outcomes, _verbs
 from ._backend import Backend
 from ._declaration import (
     CHANGE,
@@ -19,7 +19,9 @@ from ._declaration import (
     INTROSPECTION_SERVICE,
     MAX_MESSAGE_BYTES,
     NODE_TABLE_SERVICE,
+    OUTCOME_SERVICE,
     POLICY_SERVICE,
+    REPORT,
 )
 from ._errors import CallError, FailureLog, call_error, exhausted, invalid
 from ._tables import MAX_TABLES, Tables
@@ -35,6 +37,7 @@ SERVICES = (
     NODE_TABLE_SERVICE,
     INTROSPECTION_SERVICE,
     HOOK_SERVICE,
+    OUTCOME_SERVICE,
     HEALTH_SERVICE,
     REFLECTION_V1,
     REFLECTION_V1ALPHA,
@@ -131,6 +134,7 @@ def add_services(
     services = {
         POLICY_SERVICE: {name: unary(method(name)) for name in METHODS},
         HOOK_SERVICE: {CHANGE: unary(method(CHANGE))},
+        OUTCOME_SERVICE: {REPORT: unary(method(REPORT))},
         NODE_TABLE_SERVICE: {"SyncNodes": stream(sync_nodes)},
         INTROSPECTION_SERVICE: {INTROSPECT: unary(method(INTROSPECT))},
         REFLECTION_V1: info,
@@ -179,6 +183,8 @@ class Service:
             return _answer.info(self.backend, encoded)
         if method == "Bind":
             return await _answer.bind_pod(self.backend, encoded)
+        if method == REPORT:
+            return await _outcomes.report(self.backend, encoded)
         if method == INTROSPECT:
             return await self._introspect(encoded)
         message: Message = await _verbs.answer(method, self.backend, self.tables, encoded)

@@ -1,7 +1,7 @@
 """The tables of nodes that gateways keep here, so that calls name nodes by numbers.
 
 A table belongs to its stream and is dropped with it; calls in progress keep the rows that they hold. It is found only
-by its random name, so several gateways, and several views of one gateway, never share one.
+by its random name, so several gateways, and several selections of one gateway, never share one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from ._declaration import RowParts
 from ._errors import exhausted, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES
 from ._row import Row, RowContent, RowError, decoded
-from .info import View
 from .reads import quoted, size
 
 MAX_TABLES = 64
-"""More tables than this are rejected: enough for 16 gateways with four views each."""
+"""More tables than this are rejected: enough for 16 gateways with four selections each."""
 
 MAX_BYTES = 1 << 30
 """Rows of more bytes than this, in all tables together, are rejected: 15,000 nodes with their JSON are about 0.2 GB."""
@@ -51,34 +50,26 @@ class Holds:
 
     def __init__(self, first: wire_pb2.SyncNodes) -> None:
         """From the first message of a stream."""
-        view = first.view
-        if int(view.node_view) not in set(map(int, View)):
-            raise invalid(
-                "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or "
-                "NODE_VIEW_FACTS_AND_RAW"
-            )
-        self.view = View(view.node_view)
-        self.usage = view.usage
-        reads = view.reads if view.HasField("reads") else None
-        if reads is not None:
-            _check_size(reads)
-        self.rows_key = None if reads is None else reads.SerializeToString(deterministic=True)
-        """The declaration as bytes, to be compared with those of verbs; `None`: everything that the view has."""
-        self.parts = RowParts(self.view, reads)
+        if not first.HasField("reads"):
+            raise invalid("reads is missing; the first message says what the rows contain")
+        _check_size(first.reads)
+        self.rows_key = first.reads.SerializeToString(deterministic=True)
+        """The declaration as bytes, to be compared with those of verbs."""
+        self.parts = RowParts(first.reads)
 
 
 def _check_size(reads: info_pb2.NodeReads) -> None:
     """The table keeps its declaration, and no gateway sends more than it accepts from a backend."""
     if len(reads.parts) > READ_PARTS:
-        raise invalid(f"view.reads has {len(reads.parts)} parts; expected at most {READ_PARTS}")
+        raise invalid(f"reads has {len(reads.parts)} parts; expected at most {READ_PARTS}")
     if len(reads.pod_counts) > READ_COUNTS:
-        raise invalid(f"view.reads has {len(reads.pod_counts)} pod_counts; expected at most {READ_COUNTS}")
+        raise invalid(f"reads has {len(reads.pod_counts)} pod_counts; expected at most {READ_COUNTS}")
     keys = [*reads.labels.keys, *reads.labels.prefixes, *reads.annotations.keys, *reads.annotations.prefixes]
     longest = max(map(size, [*keys, *(count.label for count in reads.pod_counts)]), default=0)
     if longest > KEY_BYTES:
-        raise invalid(f"view.reads has a key or prefix of {longest} bytes; expected at most {KEY_BYTES}")
+        raise invalid(f"reads has a key or prefix of {longest} bytes; expected at most {KEY_BYTES}")
     if len(keys) > READ_KEYS:
-        raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {READ_KEYS}")
+        raise invalid(f"reads has {len(keys)} keys and prefixes; expected at most {READ_KEYS}")
 
 
 class Rows(NamedTuple):
@@ -251,7 +242,7 @@ class Filling:
         try:
             row = decoded(b"".join(entry.row), parts)
         except RowError as error:
-            remedy = "; the table's view has it" if str(error).endswith("is missing") else ""
+            remedy = "; the table's reads has it" if str(error).endswith("is missing") else ""
             raise invalid(f"upserts[{position}].row{error}{remedy}") from error
         name = row.name
         row.ClearField("name")

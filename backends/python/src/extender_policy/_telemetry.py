@@ -17,7 +17,7 @@ from grpc import StatusCode
 
 from . import trace
 from ._backend import Backend
-from ._declaration import CHANGE, HOOK_SERVICE, POLICY_SERVICE
+from ._declaration import CHANGE, HOOK_SERVICE, POLICY_SERVICE, REPORT
 from .errors import ServeError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class Tracer:
     def follow(self, method: str, metadata: Iterable[tuple[str, Any]]) -> Followed | None:
         """The span of a traced call, which is entered while it is answered.
 
-        The handshake and introspection are no part of a decision.
+        The handshake, introspection and outcomes are no part of a decision.
         """
-        if self._tracer is None or method in ("GetInfo", "Introspect"):
+        if self._tracer is None or method in ("GetInfo", "Introspect", REPORT):
             return None
         headers = {key: value for key, value in metadata if key in ("traceparent", "tracestate")}
         if "traceparent" not in headers:

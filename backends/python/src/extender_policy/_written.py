@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
+from ._declaration import REPORT
 from .info import DECLARED_WITH, Info
 from .policy import Policy
 
@@ -16,9 +17,10 @@ _METHODS = {
     "BeforeFilter": ("before_filter",),
     "BeforeFilterNodes": ("before_filter_node", "before_filter_nodes"),
     "BeforeScore": ("before_score",),
+    "Report": ("observe",),
 }
-"""Those that answer a verb, of which one is enough. The last one is called, and calls the first one unless it is
-written."""
+"""Those that answer a verb or observe outcomes, of which one is enough. The last one is called, and calls the first one
+unless it is written."""
 
 
 def is_written(policy: Policy, method: str) -> bool:
@@ -33,8 +35,8 @@ def written(policy: Policy, method: str) -> str:
 
 
 def unwritten(policy: Policy, info: Info) -> Iterator[str]:
-    """The declared verbs for which the policy has no method, one sentence each."""
-    for verb in info.served:
+    """What is declared and has no method of the policy, one sentence each."""
+    for verb in (*info.served, *([REPORT] if info.is_observing else [])):
         methods = _METHODS[verb]
         if not any(is_written(policy, method) for method in methods):
             yield (

@@ -69,6 +69,8 @@ class BindAsk(NamedTuple):
     """Name of the node."""
     pod: Pod | None
     """The pod; `None` if the gateway knows only its name."""
+    call_id: str
+    """The id of the call, as in `Outcome.call`."""
 
     def __repr__(self) -> str:
         return f"BindAsk({self.namespace}/{self.name}, node={self.node!r})"

@@ -52,7 +52,7 @@ class DeclarationError(ValueError):
 
 
 class UndeclaredRead(LookupError):
-    """The policy reads something that its verb does not declare.
+    """The policy reads something that its verb does not declare, or a pure verb reads the id of the call.
 
     There is no value that could be mistaken for that of an object without the label: a policy that goes on with one
     might bind a pod or make a reservation. A test fails with this text, and so does a call (INTERNAL).

@@ -11,7 +11,7 @@ from ._api.v1beta1 import info_pb2
 from .changes import ChangedPart
 from .errors import DeclarationError
 from .introspection import Show, Shown
-from .reads import PodPart, Reads
+from .reads import Reads
 
 C = TypeVar("C", bound="_Called")
 
@@ -23,19 +23,11 @@ DECLARED_WITH = {
     "BeforeFilter": "Info.before_filter",
     "BeforeFilterNodes": "Info.before_filter_nodes",
     "BeforeScore": "Info.before_score",
+    "Report": "Info.observes_outcomes",
 }
-"""What declares verbs and hooks, by their names in this package."""
+"""What declares verbs and hooks, by their names in this package, and outcomes."""
 
-
-class View(IntEnum):
-    """A policy's view of each node. Each view adds to the one before."""
-
-    NAME = info_pb2.NODE_VIEW_NAME
-    """The name alone: works where the gateway knows no nodes."""
-    FACTS = info_pb2.NODE_VIEW_FACTS
-    """Name, labels, taints, conditions, capacity, allocatable and the annotations asked for."""
-    FACTS_AND_RAW = info_pb2.NODE_VIEW_FACTS_AND_RAW
-    """All that and the object's JSON: several kilobytes per node."""
+_NOTHING = Reads()
 
 
 class Normalization(IntEnum):
@@ -72,7 +64,7 @@ class Scale:
 
     @staticmethod
     def unbounded() -> Scale:
-        """Any scores of 32 bits."""
+        """Any scores of 32 bits but `NO_OPINION`."""
         return Scale()
 
     def normalize(self, normalization: Normalization) -> Scale:
@@ -90,32 +82,20 @@ class _Called:
     def _with(self: C, **changed: Any) -> C:
         raise NotImplementedError
 
-    def view(self: C, view: View) -> C:
-        """What to send about each node. Default: `View.FACTS`."""
-        return self._with(node_view=view)
-
     def pure(self: C) -> C:
         """The answer for a node is a function of args, the pod's facts and that node.
 
-        It may be cached, and the pod's name and UID are not sent. By far the fastest. Not with `whole_set`,
-        `side_effects` or raw JSON; not for a policy that uses the time, or anything outside that its revision does not
-        name. A pure hook before score changes nodes alone.
+        It may be cached. By far the fastest. Not with `whole_set` or `side_effects`, and not if the identity of the pod
+        or JSON is read; not for a policy that uses the time, or anything outside that its revision does not name. A
+        pure hook before score changes nodes alone.
         """
         return self._with(is_pure=True)
-
-    def usage(self: C) -> C:
-        """Requests `Node.usage` too: what the pods on each node have requested.
-
-        Needs `View.FACTS`, and a gateway that watches pods. A pure verb may use it; the answer for a node is then
-        cached until a pod is added to the node or removed from it.
-        """
-        return self._with(wants_usage=True)
 
     def reads(self: C, reads: Reads) -> C:
         """What the verb reads of pods and nodes: this is sent, and nothing else can be read.
 
-        Default: everything is sent but annotations, for which `Info.annotations` asks. Scores come in one round with
-        the verdicts only if both verbs read the same.
+        Default: nothing. A verb that reads at most the name of nodes is also asked about nodes that the gateway does
+        not know. Scores come in one round with the verdicts only if both verbs read the same.
         """
         return self._with(declared_reads=reads._copy())
 
@@ -124,15 +104,13 @@ class _Called:
 class Verb(_Called):
     """How a verb is called.
 
-    The default suits most policies: each node on its own, with the node's facts, and again for each call.
+    The default suits most policies: each node on its own, and again for each call. What it reads is to be declared.
     """
 
-    node_view: View = View.FACTS
     is_per_node: bool = True
     has_side_effects: bool = False
     is_pure: bool = False
-    wants_usage: bool = False
-    declared_reads: Reads | None = None
+    declared_reads: Reads = _NOTHING
 
     @staticmethod
     def per_node() -> Verb:
@@ -159,17 +137,8 @@ class Verb(_Called):
         return replace(self, has_side_effects=True)
 
     def _reading_everything(self) -> Verb:
-        """Without a declaration of what is read.
-
-        Counts of pods exist only by declaration, so a verb that has them declares everything else, too.
-        """
-        reads = self.declared_reads
-        if reads is None or not reads._counts_pods():
-            return replace(self, declared_reads=None, wants_usage=True)
-        everything = reads._everything()
-        if not self.is_pure:
-            everything.pod(PodPart.IDENTITY)
-        return replace(self, declared_reads=everything, wants_usage=True)
+        """The same, reading all that can be declared."""
+        return replace(self, declared_reads=self.declared_reads._with_everything())
 
 
 @dataclass(frozen=True)
@@ -188,7 +157,7 @@ class Hook(_Called):
     @staticmethod
     def of_pod() -> Hook:
         """The hook depends on the pod alone: for `Info.before_filter`, which is called without nodes."""
-        return Hook(Verb.per_node().view(View.NAME))
+        return Hook(Verb.per_node())
 
     @staticmethod
     def per_node() -> Hook:
@@ -211,7 +180,7 @@ class Hook(_Called):
         return replace(self, verb=replace(self.verb, **changed))
 
     def _reading_everything(self) -> Hook:
-        """Without a declaration of what is read."""
+        """The same, reading all that can be declared."""
         return replace(self, verb=self.verb._reading_everything())
 
 
@@ -219,8 +188,8 @@ class Hook(_Called):
 class Info:
     """What a policy is, and which data it needs. A verb that is not declared here is never called.
 
-        Info("no-arm", "1.0.0").filters(Verb.per_node().pure())
-        Info("near", "1.0.0").scores(Verb.per_node(), Scale.between(0, 10))
+        Info("no-arm", "1.0.0").filters(Verb.per_node().pure().reads(reads))
+        Info("near", "1.0.0").scores(Verb.per_node().reads(reads), Scale.between(0, 10))
 
     The name is what the policy calls itself, such as "label-rules"; the version is that of the program. Neither may be
     empty; at most 63 and 64 bytes.
@@ -233,10 +202,9 @@ class Info:
     served: Mapping[str, Hook] = field(default_factory=dict, kw_only=True, hash=False)
     """Verbs and hooks, by their names in this package; a verb changes nothing."""
     scale: Scale = field(default=Scale(), kw_only=True)
-    annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
-    wants_raw_pod: bool = field(default=False, kw_only=True)
     keeps_node_table: bool = field(default=True, kw_only=True)
     shown: tuple[Shown, ...] = field(default=(), kw_only=True)
+    is_observing: bool = field(default=False, kw_only=True)
 
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
@@ -266,18 +234,17 @@ class Info:
     def preempts(self, verb: Verb) -> Info:
         """The policy decides which pods may be evicted to make room.
 
-        Not a pure verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches them;
-        `View.NAME` is enough for a policy that looks at pods.
+        Not a pure verb: its answer depends on the victims, too. More than the names of nodes can be read only if the
+        gateway watches nodes.
         """
         return self._serving("Preempt", Verb, verb)
 
     def binds(self, reads: Reads | None = None) -> Info:
-        """The policy binds pods, and reads this of them.
+        """The policy binds pods, and reads this of them; default: nothing.
 
-        `BindAsk` has namespace, name, UID and node in any case. Nothing is read of nodes. Without `reads` the pod comes
-        as the gateway knows it.
+        `BindAsk` has namespace, name, UID and node in any case. Nothing is read of nodes.
         """
-        verb = Verb.per_node().view(View.NAME)
+        verb = Verb.per_node()
         if reads is not None:
             _check_kind("Info.binds", Reads, "a Reads, or nothing", reads)
             verb = verb.reads(reads)
@@ -298,21 +265,19 @@ class Info:
         """The policy changes the pod and nodes that the scores of all policies are told about."""
         return self._serving("BeforeScore", Hook, hook)
 
-    def annotations(self, *prefixes: str) -> Info:
-        """Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all.
+    def observes_outcomes(self) -> Info:
+        """The policy learns how attempts to place pods ended, with `Policy.observe`.
 
-        Default: none are sent. For verbs without `Verb.reads`.
+        For one with side effects: so it can undo what it has changed outside, such as a reservation. These are the pods
+        about which the gateway has asked it to filter or bind.
         """
-        return replace(self, annotation_prefixes=self.annotation_prefixes + prefixes)
-
-    def raw_pod(self) -> Info:
-        """Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs."""
-        return replace(self, wants_raw_pod=True)
+        return replace(self, is_observing=True)
 
     def without_node_table(self) -> Info:
         """Nodes come with each call in full.
 
-        Without this, a policy that wants facts holds them, some kilobytes of memory for each, and receives changes.
+        Without this, a policy that reads more of nodes than their names holds what it reads, up to some kilobytes of
+        memory for each, and receives changes.
         """
         return replace(self, keeps_node_table=False)
 
@@ -333,7 +298,7 @@ class Info:
         return replace(self, shown=(*self.shown, Shown(path, description, show)))
 
     def _reading_everything(self) -> Info:
-        """The same without declarations of what is read: everything is sent."""
+        """The same, reading all that can be declared."""
         return replace(self, served={name: hook._reading_everything() for name, hook in self.served.items()})
 
     def _serving(self, name: str, kind: type[Verb] | type[Hook], given: Any) -> Info:

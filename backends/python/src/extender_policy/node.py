@@ -10,9 +10,8 @@ from ._labelled import Labelled
 from ._layout import Access
 from ._row import Row, RowContent
 from .counts import PodCount, PodsLike, like
-from .errors import UndeclaredRead
 from .reads import NodeKey, NodePart, NodePrefix, PodsKey
-from .resources import NodeUsage, Resources, Taint
+from .resources import NodeAddress, NodeImage, NodeUsage, Resources, SystemInfo, Taint
 
 if TYPE_CHECKING:
     from .pod import Pod
@@ -23,15 +22,19 @@ _UNSCHEDULABLE = 1 << NodePart.UNSCHEDULABLE
 _CONDITIONS = 1 << NodePart.CONDITIONS
 _CAPACITY = 1 << NodePart.CAPACITY
 _ALLOCATABLE = 1 << NodePart.ALLOCATABLE
+_USAGE = 1 << NodePart.USAGE
+_RAW_JSON = 1 << NodePart.RAW_JSON
+_IMAGES = 1 << NodePart.IMAGES
+_SYSTEM_INFO = 1 << NodePart.SYSTEM_INFO
+_ADDRESSES = 1 << NodePart.ADDRESSES
+_PROVIDER_ID = 1 << NodePart.PROVIDER_ID
 
 
 @final
 class Node(Labelled[NodeKey, NodePrefix]):
-    """One node. Which data it has depends on the `View` that the policy requested.
+    """One node. It has what the verb declares with `Verb.reads`; all else raises `UndeclaredRead`.
 
-    With `View.NAME` there are no labels, taints or amounts. In a verb with `Verb.reads`, everything that is not
-    declared raises `UndeclaredRead`. Values are decoded at their first use, and kept with the node as long as it does
-    not change.
+    Values are decoded at their first use, and kept with the node as long as it does not change.
     """
 
     __slots__ = ("_content", "_row")
@@ -93,11 +96,10 @@ class Node(Labelled[NodeKey, NodePrefix]):
     def usage(self) -> NodeUsage | None:
         """What the pods on the node have requested; `None` when it is not known.
 
-        `Verb.usage` declares it. It lags behind what kube-scheduler assumes, usually by some
-        milliseconds: no basis for an exclusive allocation.
+        It lags behind what kube-scheduler assumes, usually by some milliseconds: no basis for an exclusive allocation.
         """
-        if not self._access.usage:
-            raise UndeclaredRead("usage of the node is read and not declared; declare it with Verb.usage or Hook.usage")
+        if not self._access.parts & _USAGE:
+            self._access.undeclared_part(NodePart.USAGE)
         return self._content.usage
 
     def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:
@@ -135,14 +137,44 @@ class Node(Labelled[NodeKey, NodePrefix]):
         return self._content.counts[self._access.count(key).position].omitted_pods
 
     @property
+    def images(self) -> tuple[NodeImage, ...]:
+        """status.images, in order."""
+        if not self._access.parts & _IMAGES:
+            self._access.undeclared_part(NodePart.IMAGES)
+        return self._content.images
+
+    @property
+    def system_info(self) -> SystemInfo | None:
+        """status.nodeInfo; `None` while it is not reported."""
+        if not self._access.parts & _SYSTEM_INFO:
+            self._access.undeclared_part(NodePart.SYSTEM_INFO)
+        return self._content.system_info
+
+    @property
+    def addresses(self) -> tuple[NodeAddress, ...]:
+        """status.addresses, in order."""
+        if not self._access.parts & _ADDRESSES:
+            self._access.undeclared_part(NodePart.ADDRESSES)
+        return self._content.addresses
+
+    @property
+    def provider_id(self) -> str | None:
+        """spec.providerID; `None` if not set."""
+        if not self._access.parts & _PROVIDER_ID:
+            self._access.undeclared_part(NodePart.PROVIDER_ID)
+        return self._content.provider_id or None
+
+    @property
     def raw_json(self) -> bytes | None:
-        """The object's JSON, unchanged; `None` unless the policy asked for `View.FACTS_AND_RAW`."""
+        """The object's JSON, unchanged; `None` if the gateway does not have it."""
+        if not self._access.parts & _RAW_JSON:
+            self._access.undeclared_part(NodePart.RAW_JSON)
         return self._content.raw_json or None
 
     def kubernetes(self) -> Any:
         """The object as `V1Node` of the package kubernetes, decoded with each call.
 
-        `None` unless the policy asked for `View.FACTS_AND_RAW`. Needs the extra `kubernetes`.
+        `None` if there is no `raw_json`, which is to be declared. Needs the extra `kubernetes`.
         """
         return model(self.raw_json, "V1Node")
 

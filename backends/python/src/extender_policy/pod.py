@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
@@ -10,16 +11,22 @@ from ._kubernetes import model
 from ._labelled import Content, Labelled, entries
 from ._layout import Access, SentCount
 from .counts import PodCount, PodsLike, like
+from .errors import UndeclaredRead
 from .node import Node
 from .reads import PodKey, PodPart, PodPrefix, PodsBy, TopologyKey
 from .resources import (
+    Container,
     NodeAffinity,
     NonZero,
     OwnerReference,
+    PodAffinity,
+    ResourceClaim,
     Resources,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
     Volume,
+    mirrored,
     node_affinity,
     nonzero,
     resources,
@@ -31,13 +38,17 @@ class _PodContent(Content):
 
     __slots__ = (
         "attributes",
+        "containers",
         "domains",
         "node_affinity",
         "node_selector",
         "nonzero_requests",
         "owner",
+        "pod_affinity",
         "requests",
+        "resource_claims",
         "tolerations",
+        "topology_spread",
         "unlisted",
         "volumes",
     )
@@ -49,6 +60,10 @@ class _PodContent(Content):
     tolerations: tuple[Toleration, ...]
     node_affinity: NodeAffinity | None
     volumes: tuple[Volume, ...]
+    containers: tuple[Container, ...]
+    pod_affinity: PodAffinity | None
+    topology_spread: tuple[TopologySpreadConstraint, ...]
+    resource_claims: tuple[ResourceClaim, ...]
     domains: tuple[Mapping[str, pod_pb2.DomainCount], ...]
     unlisted: tuple[int, ...]
     """For each list of domains, the most pods in one that is not listed: those with the fewest are left out."""
@@ -56,18 +71,20 @@ class _PodContent(Content):
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
         **Content.decoders,
         "node_selector": lambda content: entries(content._message.facts.node_selector),
-        "owner": lambda content: _owner(content._message.facts),
+        "owner": lambda content: _present(content._message.facts, "owner"),
         "requests": lambda content: resources(content._message.facts.requests),
         "nonzero_requests": lambda content: nonzero(content._message.facts.nonzero_requests),
-        "tolerations": lambda content: tuple(map(_toleration, content._message.facts.tolerations)),
+        "tolerations": lambda content: mirrored(content._message.facts.tolerations),
         "node_affinity": lambda content: (
             node_affinity(content._message.facts.node_affinity)
             if content._message.facts.HasField("node_affinity")
             else None
         ),
-        "volumes": lambda content: tuple(
-            Volume(volume.name, volume.claim) for volume in content._message.facts.volumes
-        ),
+        "volumes": lambda content: mirrored(content._message.facts.volumes),
+        "containers": lambda content: mirrored(content._message.facts.containers),
+        "pod_affinity": lambda content: _present(content._message.facts, "pod_affinity"),
+        "topology_spread": lambda content: mirrored(content._message.facts.topology_spread),
+        "resource_claims": lambda content: mirrored(content._message.facts.resource_claims),
         "domains": lambda content: tuple(
             {domain.value: domain for domain in counts.domains} for counts in content._message.topology_counts
         ),
@@ -79,14 +96,8 @@ class _PodContent(Content):
         self.attributes: dict[PodsBy, tuple[str, str] | None] = {}
 
 
-def _owner(facts: pod_pb2.PodFacts) -> OwnerReference | None:
-    owner = facts.owner
-    return OwnerReference(owner.api_version, owner.kind, owner.name, owner.uid) if facts.HasField("owner") else None
-
-
-def _toleration(given: pod_pb2.Toleration) -> Toleration:
-    seconds = given.toleration_seconds if given.HasField("toleration_seconds") else None
-    return Toleration(given.key, given.operator, given.value, given.effect, seconds)
+def _present(facts: pod_pb2.PodFacts, name: str) -> Any:
+    return mirrored(getattr(facts, name)) if facts.HasField(name) else None
 
 
 def _unlisted(counts: pod_pb2.TopologyCounts) -> int:
@@ -97,16 +108,20 @@ def _unlisted(counts: pod_pb2.TopologyCounts) -> int:
 class Pod(Labelled[PodKey, PodPrefix]):
     """The pod to be placed, or one that would be evicted.
 
-    In a verb with `Verb.reads`, everything that is not declared raises `UndeclaredRead`.
+    It has what the verb declares with `Verb.reads`; all else raises `UndeclaredRead`.
     """
 
-    __slots__ = ("_content", "cluster", "snapshot")
+    __slots__ = ("_call_id", "_content", "_is_pure", "cluster", "snapshot")
 
     _content: _PodContent
 
-    def __init__(self, message: pod_pb2.Pod, access: Access, call: policy_pb2.Call | None = None) -> None:
+    def __init__(
+        self, message: pod_pb2.Pod, access: Access, call: policy_pb2.Call | None = None, *, is_pure: bool = False
+    ) -> None:
         self._content = _PodContent(message)
         self._access = access
+        self._call_id = None if call is None else call.id
+        self._is_pure = is_pure
         self.snapshot = None if call is None else call.snapshot or None
         """A name for the state of the nodes that this call is about, with their usage and counts of pods.
 
@@ -122,16 +137,35 @@ class Pod(Labelled[PodKey, PodPrefix]):
         """
 
     @property
+    def call_id(self) -> str | None:
+        """The id of the call, as in `Outcome.call`; `None` for pods that would be evicted.
+
+        To be kept with what the call has changed outside. A pure verb or hook cannot read it: `UndeclaredRead`.
+        """
+        if self._is_pure:
+            raise UndeclaredRead(
+                "call_id is another one in each call, which a pure verb cannot read; declare the verb without pure()"
+            )
+        return self._call_id
+
+    @property
     def name(self) -> str | None:
-        """metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it."""
+        """metadata.name; `None` if the pod has none yet."""
         self._part(PodPart.IDENTITY)
         return self._content._message.identity.name or None
 
     @property
     def uid(self) -> str | None:
-        """metadata.uid; `None` under the same conditions as `name`."""
+        """metadata.uid; `None` if the pod has none yet."""
         self._part(PodPart.IDENTITY)
         return self._content._message.identity.uid or None
+
+    @property
+    def created_seconds(self) -> int | None:
+        """metadata.creationTimestamp, in seconds since 1970; `None` if the pod has none."""
+        self._part(PodPart.IDENTITY)
+        identity = self._content._message.identity
+        return identity.created_seconds if identity.HasField("created_seconds") else None
 
     @property
     def namespace(self) -> str:
@@ -204,8 +238,8 @@ class Pod(Labelled[PodKey, PodPrefix]):
     def claims(self) -> tuple[str, ...]:
         """Names of the claims that the pod's volumes use.
 
-        Also those derived from the pod's name, which pure verbs do not receive. A declaration has `PodPart.VOLUMES` and
-        `PodPart.IDENTITY` for them; a pure verb with a declaration reads `volumes`.
+        Also those derived from the pod's name: `PodPart.VOLUMES` and `PodPart.IDENTITY` declare them. A pure verb reads
+        `volumes`.
         """
         self._part(PodPart.VOLUMES)
         self._part(PodPart.IDENTITY)
@@ -217,6 +251,54 @@ class Pod(Labelled[PodKey, PodPrefix]):
         """spec.schedulerName; `None` if not set."""
         self._part(PodPart.SCHEDULER_NAME)
         return self._content._message.facts.scheduler_name or None
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """spec.initContainers and spec.containers, in this order."""
+        self._part(PodPart.CONTAINERS)
+        return self._content.containers
+
+    @property
+    def pod_affinity(self) -> PodAffinity | None:
+        """spec.affinity.podAffinity and podAntiAffinity, as written in the pod; `None` if the pod has neither."""
+        self._part(PodPart.POD_AFFINITY)
+        return self._content.pod_affinity
+
+    @property
+    def topology_spread(self) -> tuple[TopologySpreadConstraint, ...]:
+        """spec.topologySpreadConstraints, in order."""
+        self._part(PodPart.TOPOLOGY_SPREAD)
+        return self._content.topology_spread
+
+    @property
+    def resource_claims(self) -> tuple[ResourceClaim, ...]:
+        """spec.resourceClaims, in order."""
+        self._part(PodPart.RESOURCE_CLAIMS)
+        return self._content.resource_claims
+
+    @property
+    def pod_group(self) -> str | None:
+        """spec.schedulingGroup.podGroupName, the PodGroup of the pod; `None` if it is in none."""
+        self._part(PodPart.POD_GROUP)
+        return self._content._message.facts.pod_group_name or None
+
+    @property
+    def runtime_class(self) -> str | None:
+        """spec.runtimeClassName; `None` if not set."""
+        self._part(PodPart.RUNTIME_CLASS)
+        return self._content._message.facts.runtime_class_name or None
+
+    @property
+    def preemption_policy(self) -> str | None:
+        """spec.preemptionPolicy, such as "Never"; `None` if not set, which means "PreemptLowerPriority"."""
+        self._part(PodPart.PREEMPTION_POLICY)
+        return self._content._message.facts.preemption_policy or None
+
+    @property
+    def service_account(self) -> str | None:
+        """spec.serviceAccountName; `None` if not set."""
+        self._part(PodPart.SERVICE_ACCOUNT)
+        return self._content._message.facts.service_account_name or None
 
     def pods_like(self, key: TopologyKey) -> Domains | None:
         """The pods in the cluster that are like this one, added up by topology, as the key declares.
@@ -236,15 +318,22 @@ class Pod(Labelled[PodKey, PodPrefix]):
 
     @property
     def raw_json(self) -> bytes | None:
-        """The object's JSON, unchanged; `None` unless `Info.raw_pod` asks for it."""
+        """The object's JSON, unchanged; `None` if the gateway does not have it."""
+        self._part(PodPart.RAW_JSON)
         return self._content._message.raw_json or None
 
     def kubernetes(self) -> Any:
         """The object as `V1Pod` of the package kubernetes, decoded with each call.
 
-        `None` unless `Info.raw_pod` asks for its JSON. Needs the extra `kubernetes`.
+        `None` if there is no `raw_json`, which is to be declared. Needs the extra `kubernetes`.
         """
         return model(self.raw_json, "V1Pod")
+
+    def _asked_by(self, *, is_pure: bool) -> Pod:
+        """The same pod in the same call, as another verb that reads the same of it may read it."""
+        changed = copy.copy(self)
+        changed._is_pure = is_pure
+        return changed
 
     def _part(self, part: PodPart) -> None:
         if not self._access.parts >> part & 1:

@@ -10,6 +10,7 @@ from .candidate import BindAsk, Candidate
 from .changes import NodeChange, PodChange
 from .info import Info
 from .node import Node, Nodes
+from .outcome import Outcome
 from .pod import Pod
 from .verdict import Bind, Eviction, Verdict
 
@@ -44,8 +45,8 @@ class Policy(ABC):
         """How good this node is for the pod.
 
         Called also for nodes that `filter` rejects, if both are per node: scores then come in one round with the
-        verdicts. Larger is better, unless the declared `Scale` is reversed. Called only if `info` declares it with
-        `Info.scores`.
+        verdicts. Larger is better, unless the declared `Scale` is reversed. `NO_OPINION` leaves the node to the scores
+        of other policies. Called only if `info` declares it with `Info.scores`.
         """
         return 0
 
@@ -121,6 +122,30 @@ class Policy(ABC):
         Without any entry no node changes: `(change, ())`.
         """
         return None, ()
+
+    def observe(self, outcome: Outcome) -> Awaitable[None] | None:  # noqa: B027 - most policies are not told
+        """Learns how an attempt to place a pod ended, to undo what the policy has changed outside for it.
+
+            def observe(self, outcome: Outcome) -> None:
+                is_undone = outcome.kind in (OutcomeKind.NOT_BOUND, OutcomeKind.SUPERSEDED)
+                is_kept_call = self.reserved.get(outcome.uid) == outcome.call
+                if outcome.kind is OutcomeKind.DELETED or (is_undone and is_kept_call):
+                    self.reserved.pop(outcome.uid, None)
+
+        Here the policy keeps with each reservation the `Pod.call_id` or `BindAsk.call_id` of the latest call.
+        NOT_BOUND and SUPERSEDED undo it only if they name this call: a later one may have reserved since. BOUND and
+        DELETED hold whichever call they name.
+
+        Called only if `info` declares it with `Info.observes_outcomes`, in the order in which outcomes became known,
+        and also while the policy is not ready.
+
+        Each outcome comes at least once, so this must be idempotent, and do nothing for a pod that the policy does not
+        know: if it raises, the gateway sends all outcomes of the request again, up to 256, those that were observed
+        included. An outcome that comes again may do so after a later attempt has begun.
+
+        It must be quick, because the outcomes after this one wait: what takes long belongs elsewhere, such as into a
+        queue of the policy.
+        """
 
     def ready(self) -> None:  # noqa: B027 - most policies are always ready
         """Raises `NotReady` if the policy cannot decide now. Called before each call.

@@ -27,13 +27,31 @@ class NodePart(IntEnum):
     """`Node.allocatable`."""
     NAME = info_pb2.NODE_PART_NAME
     """`Node.name`."""
+    USAGE = info_pb2.NODE_PART_USAGE
+    """`Node.usage`. The gateway must watch pods.
+
+    A pure verb may read it; the answer for a node is then cached until a pod is added to the node or removed from it.
+    """
+    RAW_JSON = info_pb2.NODE_PART_RAW_JSON
+    """`Node.raw_json` and `Node.kubernetes`: several kilobytes per node. Not for a pure verb."""
+    IMAGES = info_pb2.NODE_PART_IMAGES
+    """`Node.images`: some kilobytes per node, which the gateway keeps in memory, too."""
+    SYSTEM_INFO = info_pb2.NODE_PART_SYSTEM_INFO
+    """`Node.system_info`."""
+    ADDRESSES = info_pb2.NODE_PART_ADDRESSES
+    """`Node.addresses`."""
+    PROVIDER_ID = info_pb2.NODE_PART_PROVIDER_ID
+    """`Node.provider_id`."""
 
 
 class PodPart(IntEnum):
     """A part of a pod besides labels and annotations."""
 
     IDENTITY = info_pb2.POD_PART_IDENTITY
-    """`Pod.name`, `Pod.uid`, and the claims whose name is derived from the pod's. Not for a pure verb."""
+    """`Pod.name`, `Pod.uid`, `Pod.created_seconds`, and the claims whose name is derived from the pod's.
+
+    Not for a pure verb.
+    """
     NAMESPACE = info_pb2.POD_PART_NAMESPACE
     """`Pod.namespace`."""
     OWNER = info_pb2.POD_PART_OWNER
@@ -56,6 +74,24 @@ class PodPart(IntEnum):
     """`Pod.volumes` and, with `IDENTITY`, `Pod.claims`."""
     SCHEDULER_NAME = info_pb2.POD_PART_SCHEDULER_NAME
     """`Pod.scheduler_name`."""
+    RAW_JSON = info_pb2.POD_PART_RAW_JSON
+    """`Pod.raw_json` and `Pod.kubernetes`, for fields that the other parts omit. Not for a pure verb."""
+    CONTAINERS = info_pb2.POD_PART_CONTAINERS
+    """`Pod.containers`."""
+    POD_AFFINITY = info_pb2.POD_PART_POD_AFFINITY
+    """`Pod.pod_affinity`."""
+    TOPOLOGY_SPREAD = info_pb2.POD_PART_TOPOLOGY_SPREAD
+    """`Pod.topology_spread`."""
+    RESOURCE_CLAIMS = info_pb2.POD_PART_RESOURCE_CLAIMS
+    """`Pod.resource_claims`."""
+    POD_GROUP = info_pb2.POD_PART_POD_GROUP_NAME
+    """`Pod.pod_group`."""
+    RUNTIME_CLASS = info_pb2.POD_PART_RUNTIME_CLASS_NAME
+    """`Pod.runtime_class`."""
+    PREEMPTION_POLICY = info_pb2.POD_PART_PREEMPTION_POLICY
+    """`Pod.preemption_policy`."""
+    SERVICE_ACCOUNT = info_pb2.POD_PART_SERVICE_ACCOUNT_NAME
+    """`Pod.service_account`."""
 
 
 class _PodsBy(NamedTuple):
@@ -152,7 +188,10 @@ class TopologyKey(NamedTuple):
 class Declared:
     """What is read of one kind of object, as declared."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: frozenset[NodePart | PodPart]) -> None:
+        """`facts`: the parts that everything includes."""
+        self.everything = False
+        self.facts = facts
         self.parts: set[NodePart | PodPart] = set()
         self.labels: set[str] = set()
         self.label_prefixes: set[str] = set()
@@ -163,12 +202,22 @@ class Declared:
         self.topologies: dict[TopologyKey, bool] = {}
         """Of the pod to be placed alone: how the pods in the cluster that are like it are counted."""
 
+    @property
+    def readable(self) -> set[NodePart | PodPart]:
+        """The parts that may be read."""
+        return self.parts | self.facts if self.everything else self.parts
+
+    @property
+    def sent(self) -> list[NodePart | PodPart]:
+        """The parts as they are sent, in ascending order: without those that everything includes."""
+        return sorted(self.parts - self.facts if self.everything else self.parts)
+
 
 class Reads:
     """What a verb reads of pods and nodes.
 
     The gateway sends this and nothing else, so the less a verb reads, the more calls a cached answer serves and the
-    fewer rows of the node table change. Usage and JSON are sent if the verb asks for them.
+    fewer rows of the node table change.
 
     Each method returns a key, with which the policy reads:
 
@@ -187,8 +236,23 @@ class Reads:
 
     def __init__(self) -> None:
         """Nothing yet: with this a verb knows how many nodes there are, and nothing else."""
-        self._pod = Declared()
-        self._node = Declared()
+        self._pod = Declared(frozenset(PodPart) - {PodPart.IDENTITY, PodPart.RAW_JSON})
+        self._node = Declared(frozenset(NodePart) - {NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES})
+
+    @staticmethod
+    def everything() -> Reads:
+        """All facts and all labels of pods and nodes, the nodes' names included.
+
+        Not included are the identity of the pod, annotations, usage, JSON, counts of pods and the images of nodes: they
+        are declared beside it. Labels may be declared, too, for their keys. For `Info.binds` and `Info.before_filter`,
+        which have no nodes, it is everything of the pod.
+
+        For policies that cannot know before what they read: cached answers serve fewer pods, and rows of the node table
+        change more often.
+        """
+        reads = Reads()
+        reads._pod.everything = reads._node.everything = True
+        return reads
 
     def node_label(self, key: str) -> NodeKey:
         """A label of nodes. Declared twice, it is the same key."""
@@ -247,10 +311,10 @@ class Reads:
         """The pods on each node, counted by this.
 
         Declares the attribute of the pod, too, with which `Node.pods_like` finds the pods that are like it. At most 8
-        different attributes. The verb needs `View.FACTS` and a gateway that watches pods. It may be pure: the answer
-        for a node is then cached until a pod is added to the node or removed from it. The counts lag behind what
-        kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: two pods in a row can both
-        see room for one. A gateway that binds asks again before each Binding.
+        different attributes. The gateway must watch pods. The verb may be pure: the answer for a node is then cached
+        until a pod is added to the node or removed from it. The counts lag behind what kube-scheduler assumes by the
+        time that a Binding needs, usually some milliseconds: two pods in a row can both see room for one. A gateway
+        that binds asks again before each Binding.
         """
         return self._counted(by, requests=False)
 
@@ -307,31 +371,24 @@ class Reads:
     def _copy(self) -> Reads:
         return copy.deepcopy(self)
 
-    def _everything(self) -> Reads:
-        """Everything that can be declared, with the same counts of pods: without a declaration there are none.
+    def _without_nodes(self) -> Reads:
+        """The same for a verb without nodes, where everything is that of the pod.
 
-        The identity of the pod is not included.
+        What else is declared about nodes stays, for the gateway to reject.
         """
-        everything = Reads()
-        everything.node(*NodePart)
-        everything.pod(*(part for part in PodPart if part is not PodPart.IDENTITY))
-        everything.node_labels("")
-        everything.node_annotations("")
-        everything.pod_labels("")
-        everything.pod_annotations("")
-        everything._node.pods = dict(self._node.pods)
-        everything._pod.topologies = dict(self._pod.topologies)
-        return everything
+        if not self._node.everything:
+            return self
+        reads = Reads()
+        reads._pod = self._pod
+        return reads
 
-    def _counts_pods(self) -> bool:
-        """Whether pods are counted, on nodes or in the cluster."""
-        return bool(self._node.pods or self._pod.topologies)
-
-    def _reads_nodes(self) -> bool:
-        """Whether more than the name is read of nodes."""
-        node = self._node
-        keys = node.labels or node.label_prefixes or node.annotations or node.annotation_prefixes
-        return bool(keys or node.pods or node.parts - {NodePart.NAME})
+    def _with_everything(self) -> Reads:
+        """Everything that can be declared, with the same counts of pods."""
+        reads = self._copy()
+        for declared in (reads._pod, reads._node):
+            declared.everything = True
+            declared.annotation_prefixes.add("")
+        return reads.node(*NodePart).pod(*PodPart)
 
 
 def _checked(kind: type[P], part: object) -> P:

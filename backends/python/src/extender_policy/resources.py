@@ -10,10 +10,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from google.protobuf.message import Message
+
 from ._api.v1beta1 import node_pb2, pod_pb2, resources_pb2
+from ._labelled import entries
 from .reads import quoted
 
 NONE: Mapping[str, int] = MappingProxyType({})
+
+_PLAIN = frozenset((str, int, bool, type(None)))
+"""The types of fields that are no messages, lists or maps."""
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """Those of taints."""
@@ -114,6 +120,10 @@ class Volume(NamedTuple):
     name: str
     claim: str = ""
     """The PersistentVolumeClaim's name; empty if it is none, or if its name is derived from the pod's."""
+    source: str = ""
+    """The name of the field that says what it is, such as "configMap", "hostPath" or "persistentVolumeClaim"."""
+    driver: str = ""
+    """The CSI driver of an inline volume; empty for all others."""
 
 
 class NodeSelectorRequirement(NamedTuple):
@@ -145,6 +155,128 @@ class NodeAffinity(NamedTuple):
     required: tuple[NodeSelectorTerm, ...] | None = None
     """Nodes that match one of the terms; `None`: every node matches, empty: no node does."""
     preferred: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a container takes."""
+
+    port: int
+    protocol: str = "TCP"
+    """ "TCP", "UDP" or "SCTP"."""
+    ip: str = ""
+    """The address of the node; empty: all of them."""
+
+
+class Container(NamedTuple):
+    """A container of a pod."""
+
+    name: str
+    image: str = ""
+    init: bool = False
+    """Whether it is one of spec.initContainers."""
+    host_ports: tuple[HostPort, ...] = ()
+    """Those of its ports that have a hostPort, which all have in a pod with hostNetwork."""
+
+
+class LabelSelector(NamedTuple):
+    """Selects objects whose labels match all of these. Without any, it selects everything."""
+
+    match_labels: Mapping[str, str] = MappingProxyType({})
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    """Their operators are "In", "NotIn", "Exists" and "DoesNotExist"."""
+
+
+class PodAffinityTerm(NamedTuple):
+    """Pods near which, or away from which, a pod is placed."""
+
+    topology_key: str
+    """The key of a label of nodes."""
+    selector: LabelSelector | None = None
+    """The pods; `None`: none of them."""
+    namespaces: tuple[str, ...] = ()
+    """Those besides the ones of `namespace_selector`."""
+    namespace_selector: LabelSelector | None = None
+    """`None`: none; without `namespaces` either, the namespace of the pod."""
+    match_label_keys: tuple[str, ...] = ()
+    """Keys of labels whose values are those of the pod."""
+    mismatch_label_keys: tuple[str, ...] = ()
+    """Keys of labels whose values are not those of the pod."""
+
+
+class WeightedPodAffinityTerm(NamedTuple):
+    """The same as a preference."""
+
+    weight: int
+    term: PodAffinityTerm
+
+
+class PodAffinity(NamedTuple):
+    """spec.affinity.podAffinity, and podAntiAffinity."""
+
+    required: tuple[PodAffinityTerm, ...] = ()
+    preferred: tuple[WeightedPodAffinityTerm, ...] = ()
+    anti_required: tuple[PodAffinityTerm, ...] = ()
+    anti_preferred: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class TopologySpreadConstraint(NamedTuple):
+    """How evenly pods are spread over the values of a label of nodes."""
+
+    max_skew: int
+    topology_key: str
+    """The key of a label of nodes."""
+    when_unsatisfiable: str
+    """ "DoNotSchedule" or "ScheduleAnyway"."""
+    selector: LabelSelector | None = None
+    """The pods that are counted; `None`: none of them."""
+    min_domains: int | None = None
+    """`None`: 1."""
+    node_affinity_policy: str = ""
+    """ "Honor" or "Ignore". Empty: "Honor"."""
+    node_taints_policy: str = ""
+    """ "Honor" or "Ignore". Empty: "Ignore"."""
+    match_label_keys: tuple[str, ...] = ()
+    """Keys of labels whose values are those of the pod."""
+
+
+class ResourceClaim(NamedTuple):
+    """A claim of a pod for devices."""
+
+    name: str
+    """The name within the pod."""
+    claim: str = ""
+    """The ResourceClaim's name; empty if it is made from the template."""
+    template: str = ""
+    """The ResourceClaimTemplate's name; empty if there is none."""
+
+
+class NodeImage(NamedTuple):
+    """An image on a node."""
+
+    names: tuple[str, ...]
+    """With tags and digests."""
+    bytes: int = 0
+    """Its size; 0 if it is not known."""
+
+
+class SystemInfo(NamedTuple):
+    """What runs on a node. Each text is empty if it is not reported."""
+
+    architecture: str = ""
+    """Such as "amd64"."""
+    operating_system: str = ""
+    os_image: str = ""
+    kernel_version: str = ""
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
+class NodeAddress(NamedTuple):
+    """An address of a node."""
+
+    type: str
+    """ "Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", or another."""
+    address: str
 
 
 def named_amounts(method: str, amounts: Mapping[str, Any]) -> Resources:
@@ -201,15 +333,46 @@ def usage(message: node_pb2.NodeUsage) -> NodeUsage:
 
 def node_affinity(message: pod_pb2.NodeAffinity) -> NodeAffinity:
     """From the contract's message."""
-    required = tuple(_term(term) for term in message.required.terms) if message.HasField("required") else None
-    preferred = tuple(PreferredSchedulingTerm(term.weight, _term(term.preference)) for term in message.preferred)
-    return NodeAffinity(required, preferred)
+    required = mirrored(message.required.terms) if message.HasField("required") else None
+    return NodeAffinity(required, mirrored(message.preferred))
 
 
-def _term(message: pod_pb2.NodeSelectorTerm) -> NodeSelectorTerm:
-    expressions = tuple(_requirement(requirement) for requirement in message.match_expressions)
-    return NodeSelectorTerm(expressions, tuple(_requirement(requirement) for requirement in message.match_fields))
+_MIRRORS: Mapping[str, tuple[Any, frozenset[str]]] = {
+    kind.__name__: (kind, frozenset(name for name, default in kind._field_defaults.items() if default is None))
+    for kind in (
+        Container,
+        HostPort,
+        LabelSelector,
+        NodeAddress,
+        NodeImage,
+        NodeSelectorRequirement,
+        NodeSelectorTerm,
+        OwnerReference,
+        PodAffinity,
+        PodAffinityTerm,
+        PreferredSchedulingTerm,
+        ResourceClaim,
+        SystemInfo,
+        Toleration,
+        TopologySpreadConstraint,
+        Volume,
+        WeightedPodAffinityTerm,
+    )
+}
+"""The values with the names and fields of messages, by these names, each with the fields that may be absent."""
 
 
-def _requirement(message: pod_pb2.NodeSelectorRequirement) -> NodeSelectorRequirement:
-    return NodeSelectorRequirement(message.key, message.operator, tuple(message.values))
+def mirrored(given: Any) -> Any:
+    """A message, or what is in one of its fields, as the value that mirrors it.
+
+    What is absent is `None` where this is the default of the value, and otherwise empty.
+    """
+    if isinstance(given, Message):
+        kind, optional = _MIRRORS[given.DESCRIPTOR.name]
+        values = [
+            None if name in optional and not given.HasField(name) else getattr(given, name) for name in kind._fields
+        ]
+        return kind._make([value if type(value) in _PLAIN else mirrored(value) for value in values])
+    if isinstance(given, Mapping):
+        return entries(given)
+    return tuple(one if type(one) in _PLAIN else mirrored(one) for one in given)

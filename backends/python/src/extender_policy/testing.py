@@ -6,9 +6,9 @@
     ]
     assert testing.filter(NoArm(), TestPod("shop"), nodes) == [("new", "arm64 nodes are not in use yet")]
 
-A verb with `Verb.reads` gets what the gateway would send for its declaration, so a test fails if the policy reads
-anything else. `everything` is the same policy with nothing left out: if both give the same answers about random pods
-and nodes, the declaration is complete. Methods may be coroutine functions.
+A verb gets what the gateway would send for its `Verb.reads`, so a test fails if the policy reads anything else.
+`everything` is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
+declaration is complete. Methods may be coroutine functions.
 
 An answer that the contract forbids raises `AssertionError`: a score outside of the scale, and a reason that is empty,
 counts or has control characters. A pure verb is asked twice, the second time with the nodes in another order, and must
@@ -25,18 +25,34 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from . import _answer, _introspect, _sent, _verbs
-from ._api.v1beta1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
+from . import _answer, _introspect, _outcomes, _sent, _verbs
+from ._api.v1beta1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, outcomes_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions, backend_of
 from ._contract import by_position, check_pure, check_reasons, check_scores
 from ._declaration import CHANGE, HOOKS, VERBS, Terms
 from ._errors import call_error, in_sentence
-from ._messages import node_affinity_message, nonzero_message, resources_message
+from ._messages import fields, node_affinity_message, nonzero_message, resources_message
 from ._named import NamedArgs
 from ._tables import Tables
 from .changes import NodeChange, PodChange
+from .outcome import Outcome
 from .policy import Policy
-from .resources import NodeAffinity, NodeUsage, NonZero, Toleration, given_toleration, named_amounts
+from .resources import (
+    Container,
+    NodeAddress,
+    NodeAffinity,
+    NodeImage,
+    NodeUsage,
+    NonZero,
+    PodAffinity,
+    ResourceClaim,
+    SystemInfo,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+    given_toleration,
+    named_amounts,
+)
 from .verdict import Bind
 
 T = TypeVar("T")
@@ -49,6 +65,8 @@ _REQUESTS: Mapping[str, type[Message]] = {
     "Preempt": policy_pb2.PreemptRequest,
 }
 """By verbs that are questions about nodes."""
+
+_CALL = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
 
 
 class NoAnswer(Exception):
@@ -66,14 +84,14 @@ class _Built(Generic[M]):
 
     def label(self: B, key: str, value: str) -> B:
         """With a label."""
-        return self._facts(labels={key: value})
+        return self._facts(labels={"entries": {key: value}})
 
     def annotation(self: B, key: str, value: str) -> B:
-        """With an annotation. The gateway sends only those that are declared."""
-        return self._facts(annotations={key: value})
+        """With an annotation."""
+        return self._facts(annotations={"entries": {key: value}})
 
     def raw_json(self: B, json: bytes) -> B:
-        """With the object's JSON."""
+        """With the object's JSON, which the gateway sends if it is declared."""
         changed = self._copy()
         changed._message.raw_json = json
         return changed
@@ -99,7 +117,7 @@ class TestNode(_Built[node_pb2.NodeRow]):
 
     def __init__(self, name: str) -> None:
         """A node without labels."""
-        super().__init__(node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts()))
+        super().__init__(node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts(unschedulable=False)))
         self.name = name
         self._running: tuple[_sent.Running, ...] = ()
 
@@ -133,6 +151,22 @@ class TestNode(_Built[node_pb2.NodeRow]):
         changed._message.usage.nonzero.CopyFrom(nonzero_message(usage.nonzero))
         return changed
 
+    def image(self, image: NodeImage) -> TestNode:
+        """With an image on it."""
+        return self._facts(images=[fields(image)])
+
+    def system_info(self, info: SystemInfo) -> TestNode:
+        """With this status.nodeInfo."""
+        return self._facts(system_info=node_pb2.SystemInfo(**fields(info)))
+
+    def address(self, address: NodeAddress) -> TestNode:
+        """With an address."""
+        return self._facts(addresses=[fields(address)])
+
+    def provider_id(self, provider_id: str) -> TestNode:
+        """With this spec.providerID."""
+        return self._facts(provider_id=provider_id)
+
     def running(self, pod: TestPod, pods: int = 1) -> TestNode:
         """With this many pods like this one on it, besides those that are there already.
 
@@ -159,13 +193,14 @@ class TestPod(_Built[pod_pb2.Pod]):
 
     def __init__(self, namespace: str) -> None:
         """A pod without labels, and without a name."""
-        super().__init__(pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace)))
-        self._call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
+        super().__init__(pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace, priority=0)))
+        self._call = _CALL
 
-    def identity(self, name: str, uid: str, claims: Sequence[str] = ()) -> TestPod:
-        """With a name, a UID, and claims whose names are derived from its name."""
+    def identity(self, name: str, uid: str, claims: Sequence[str] = (), created_seconds: int | None = None) -> TestPod:
+        """With a name, a UID, claims whose names are derived from its name, and the time of its creation."""
+        identity = pod_pb2.PodIdentity(name=name, uid=uid, claims=claims, created_seconds=created_seconds)
         changed = self._copy()
-        changed._message.identity.CopyFrom(pod_pb2.PodIdentity(name=name, uid=uid, claims=claims))
+        changed._message.identity.CopyFrom(identity)
         return changed
 
     def toleration(self, toleration: Toleration | None = None, **fields: Any) -> TestPod:
@@ -202,13 +237,45 @@ class TestPod(_Built[pod_pb2.Pod]):
         """With an affinity to nodes."""
         return self._facts(node_affinity=node_affinity_message(affinity))
 
-    def volume(self, name: str, claim: str = "") -> TestPod:
+    def volume(self, name: str, claim: str = "", source: str = "", driver: str = "") -> TestPod:
         """With a volume."""
-        return self._facts(volumes=[{"name": name, "claim": claim}])
+        return self._facts(volumes=[fields(Volume(name, claim, source, driver))])
 
     def scheduler_name(self, name: str) -> TestPod:
         """With this spec.schedulerName."""
         return self._facts(scheduler_name=name)
+
+    def container(self, container: Container) -> TestPod:
+        """With a container, after the others."""
+        return self._facts(containers=[fields(container)])
+
+    def pod_affinity(self, affinity: PodAffinity) -> TestPod:
+        """With an affinity to pods."""
+        return self._facts(pod_affinity=pod_pb2.PodAffinity(**fields(affinity)))
+
+    def topology_spread(self, constraint: TopologySpreadConstraint) -> TestPod:
+        """With a constraint, after the others."""
+        return self._facts(topology_spread=[fields(constraint)])
+
+    def resource_claim(self, claim: ResourceClaim) -> TestPod:
+        """With an entry of spec.resourceClaims."""
+        return self._facts(resource_claims=[fields(claim)])
+
+    def pod_group(self, name: str) -> TestPod:
+        """In the PodGroup of this name."""
+        return self._facts(pod_group_name=name)
+
+    def runtime_class(self, name: str) -> TestPod:
+        """With a runtime class of this name."""
+        return self._facts(runtime_class_name=name)
+
+    def preemption_policy(self, policy: str) -> TestPod:
+        """With this spec.preemptionPolicy, such as "Never"."""
+        return self._facts(preemption_policy=policy)
+
+    def service_account(self, name: str) -> TestPod:
+        """With a service account of this name."""
+        return self._facts(service_account_name=name)
 
     def snapshot(self, name: str) -> TestPod:
         """In calls about the state with this name."""
@@ -217,6 +284,10 @@ class TestPod(_Built[pod_pb2.Pod]):
     def cluster(self, name: str) -> TestPod:
         """In calls for the kube-scheduler of the cluster with this name."""
         return self._in_call(policy_pb2.Call(cluster=name))
+
+    def call_id(self, call_id: str) -> TestPod:
+        """In calls with this id; without, it is "test"."""
+        return self._in_call(policy_pb2.Call(id=call_id))
 
     def _in_call(self, fields: policy_pb2.Call) -> TestPod:
         changed = self._copy()
@@ -269,10 +340,7 @@ def with_args(backend: Backend, args: str) -> Backend:
 
 
 def everything(policy: Policy) -> Backend:
-    """The policy without its declarations of what it reads.
-
-    It is sent pods and nodes as they are, and may read all of them.
-    """
+    """The policy as if it declared to read all that can be declared: it is sent pods and nodes as they are."""
     return Backend._of(Versions(policy, lambda policy: policy.info()._reading_everything()))
 
 
@@ -291,21 +359,25 @@ class Rejected(NamedTuple):
     rule: str
     unresolvable: bool
     """Whether no eviction of pods from the node would help."""
+    retry_after: int | None
+    """In how many seconds the verdict can be another one at the earliest; `None` if that is not said."""
 
 
 def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, Rejected]]:
     """The rejected nodes in the order given, each with all that is said of it."""
     response = _asked(backend, "Filter", pod, nodes)
     unresolvable = policy_pb2.REJECTION_KIND_UNRESOLVABLE
-    return [
-        (nodes[position].name, Rejected(rejection.reason, rejection.rule, rejection.kind == unresolvable))
-        for position, rejection in sorted(by_position(response).items())
-    ]
+    found = []
+    for position, rejection in sorted(by_position(response).items()):
+        after = rejection.retry_after_seconds if rejection.HasField("retry_after_seconds") else None
+        rejected = Rejected(rejection.reason, rejection.rule, rejection.kind == unresolvable, after)
+        found.append((nodes[position].name, rejected))
+    return found
 
 
 def score(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[int]:
-    """The raw scores, one a node, in the order given."""
-    return list(_asked(backend, "Score", pod, nodes).scores.values)
+    """The raw scores, one a node, in the order given, `NO_OPINION` as the policy returns it."""
+    return list(by_position(_asked(backend, "Score", pod, nodes)).values())
 
 
 def preempt(
@@ -376,6 +448,16 @@ def _changed(response: Message, nodes: Sequence[TestNode]) -> list[tuple[str, No
     return [(nodes[position].name, NodeChange._of(message)) for position, message in changes if position >= 0]
 
 
+def observe(backend: Backend | Policy, *outcomes: Outcome) -> None:
+    """Tells the policy these outcomes, as the gateway does in one request.
+
+    Raises `NoAnswer` as the gateway would get it: the policy does not declare that it observes them, or it failed.
+    """
+    sent = [outcomes_pb2.Outcome(**outcome._asdict()) for outcome in outcomes]
+    request = outcomes_pb2.ReportRequest(call=_CALL, outcomes=sent)
+    _run("Report", _outcomes.report(backend_of(backend), request.SerializeToString()))
+
+
 def introspect(
     backend: Backend | Policy,
     path: str,
@@ -414,7 +496,7 @@ def _asked(backend: Backend | Policy, verb: str, pod: TestPod, nodes: Sequence[T
     names = [node.name for node in nodes]
     if verb == "Score":
         declared = next(info for info in declaration.response.verbs if info.verb == VERBS[verb])
-        check_scores(declared, response.scores.values, names)
+        check_scores(declared, by_position(response), names)
     elif verb == "Filter":
         check_reasons(by_position(response), names)
     if declaration.terms[verb].is_pure and not more:
@@ -469,6 +551,7 @@ __all__ = [
     "filter",
     "info",
     "introspect",
+    "observe",
     "preempt",
     "rejections",
     "score",

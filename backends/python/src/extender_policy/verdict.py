@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 if TYPE_CHECKING:
     from .candidate import Candidate, Victim
+
+
+NO_OPINION: Final = -(1 << 31)
+"""The score of a node about which the policy has no opinion.
+
+No normalization counts it, and it adds nothing to the total of the node.
+"""
+
+MAX_SECONDS = (1 << 32) - 1
+"""The longest time that a rejection can name."""
 
 
 @final
@@ -22,6 +33,8 @@ class Verdict:
     """The policy's rule that rejects; empty if it has no name."""
     unresolvable: bool
     """Whether no eviction of pods from the node would change the verdict."""
+    retry_after: int | None
+    """In how many seconds the verdict can be another one at the earliest; `None` if that is not known."""
 
     @staticmethod
     def accept() -> Verdict:
@@ -29,7 +42,7 @@ class Verdict:
         return ACCEPT
 
     @staticmethod
-    def reject(reason: str, *, rule: str = "", unresolvable: bool = False) -> Verdict:
+    def reject(reason: str, *, rule: str = "", unresolvable: bool = False, retry_after: float | None = None) -> Verdict:
         """No; without some of the pods on the node the verdict could be another one, unless it is `unresolvable`.
 
         The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a free
@@ -41,8 +54,12 @@ class Verdict:
         `unresolvable` declares that no eviction of pods from this node would change the verdict, so that
         kube-scheduler tries none: for whatever does not depend on the pods on the node, such as its labels. Without
         it kube-scheduler may evict pods there, if the operator allows that.
+
+        `retry_after` says in how many seconds from now the verdict can be another one at the earliest, if nothing but
+        time passes, such as until a maintenance ends: a hint, which `explain` and the decision log show. It is rounded
+        up to whole seconds.
         """
-        return _rejected(reason, rule, unresolvable)
+        return _rejected(reason, rule, unresolvable, None if retry_after is None else _whole_seconds(retry_after))
 
     @property
     def accepts(self) -> bool:
@@ -54,18 +71,26 @@ class Verdict:
             return "Verdict.accept()"
         rule = f", rule={self.rule!r}" if self.rule else ""
         kind = ", unresolvable=True" if self.unresolvable else ""
-        return f"Verdict.reject({self.reason!r}{rule}{kind})"
+        after = "" if self.retry_after is None else f", retry_after={self.retry_after}"
+        return f"Verdict.reject({self.reason!r}{rule}{kind}{after})"
 
 
 # Reasons are constant texts, so nearly every rejection is one that was made before.
 @lru_cache(maxsize=1024)
-def _rejected(reason: str, rule: str, unresolvable: bool) -> Verdict:
+def _rejected(reason: str, rule: str, unresolvable: bool, retry_after: int | None) -> Verdict:
     if not isinstance(reason, str) or not isinstance(rule, str):
         raise TypeError(f"Verdict.reject({reason!r}, rule={rule!r}): expected two texts")
-    return Verdict(reason, rule, bool(unresolvable))
+    return Verdict(reason, rule, bool(unresolvable), retry_after)
 
 
-ACCEPT = Verdict(None, "", False)
+def _whole_seconds(seconds: float) -> int:
+    if not isinstance(seconds, int | float) or math.isnan(seconds):
+        raise TypeError(f"Verdict.reject(retry_after={seconds!r}): expected a number of seconds")
+    # A time that has passed is now, and an infinite one is the longest.
+    return math.ceil(min(max(seconds, 0), MAX_SECONDS))
+
+
+ACCEPT = Verdict(None, "", False, None)
 
 
 @final

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use extender_policy_api::{limits::BIND_MESSAGE_BYTES, v1beta1 as api};
 
 use super::{guarded, policy_for, question, unpanicking};
-use crate::{Backend, Bind, BindAsk, backend::Prepared, error::CallError, reads::access::Access};
+use crate::{Backend, Bind, BindAsk, backend::Prepared, error::CallError};
 
 /// Binds the pod, or declines.
 pub(crate) async fn bind(
@@ -28,11 +28,10 @@ fn asked<'a>(prepared: &'a Prepared, request: &'a api::BindRequest) -> Result<Bi
     let terms = prepared.called(api::Verb::Bind)?;
     check_purpose(request.call.as_ref().ok_or(CallError::Missing("call"))?)?;
     if let Some(pod) = &request.pod {
-        question::checked(pod, terms.reads())?;
+        question::checked(pod, terms)?;
         check_same(pod, request)?;
     }
-    let access = Access::to(terms.reads().map(|reads| &reads.pod));
-    let ask = BindAsk::new(request, access).map_err(CallError::Missing)?;
+    let ask = BindAsk::new(request, terms.pod_access()).map_err(CallError::Missing)?;
     prepared.policy.ready()?;
     Ok(ask)
 }
@@ -77,7 +76,7 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::*;
-    use crate::{BindFailed, BoxFuture, CannotAnswer, Info, Policy, Unanswered, Verb};
+    use crate::{BindFailed, BoxFuture, CannotAnswer, Info, Policy, Unanswered, Verb, digest::sha256};
 
     /// Does what the pod's name says.
     struct Binder;
@@ -115,7 +114,7 @@ mod tests {
     fn request(name: &str) -> api::BindRequest {
         let purpose = api::Purpose::Decide.into();
         api::BindRequest {
-            call: Some(api::Call { purpose, ..api::Call::default() }),
+            call: Some(api::Call { purpose, reads: sha256(b"").to_vec().into(), ..api::Call::default() }),
             namespace: "shop".into(),
             name: name.into(),
             uid: "u-1".into(),
@@ -151,7 +150,7 @@ mod tests {
 
     fn pod_of(namespace: &str, name: &str, uid: &str) -> api::Pod {
         let facts = api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() };
-        let identity = api::PodIdentity { name: name.into(), uid: uid.into(), claims: Vec::new() };
+        let identity = api::PodIdentity { name: name.into(), uid: uid.into(), ..api::PodIdentity::default() };
         api::Pod { facts: Some(facts), identity: Some(identity), ..api::Pod::default() }
     }
 

@@ -39,7 +39,7 @@ impl<'a> Held<'a> {
                 check_count(nodes.count, form.ids.len())?;
                 check_zeros(form)?;
                 let inline = inline("table", &form.rows, terms)?;
-                Ok(match find(form, terms, tables)? {
+                Ok(match find(form, terms, tables) {
                     Ok(table) => Self::Named { ids: &form.ids, inline, table },
                     Err(miss) => Self::Missed(miss),
                 })
@@ -73,29 +73,20 @@ fn check_zeros(form: &NodeRef) -> Result<(), CallError> {
 
 /// The rows, if they hold what the policy was promised: a node without facts would look like a node without labels.
 fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: &Terms) -> Result<Vec<Row<'a>>, CallError> {
-    let counts = terms.reads().map(|reads| reads.node.counts());
+    let (parts, counts) = (terms.row_parts(), terms.reads().node.counts());
     let read = |(position, encoded): (usize, &'a Bytes)| {
         let row = Row::read(encoded).map_err(|source| CallError::Broken { form, position, source })?;
-        if let Some(field) = row.lacks(terms.row_parts()) {
+        if let Some(field) = row.lacks(parts) {
             return Err(CallError::Row { form, position, field });
         }
-        if let Some(counts) = counts {
-            row.check(counts).map_err(|source| CallError::RowValues { form, position, source })?;
-        }
+        row.check(counts).map_err(|source| CallError::RowValues { form, position, source })?;
         Ok(row)
     };
     rows.iter().enumerate().map(read).collect()
 }
 
-/// The table, which may hold more than the verb needs, but not less.
-fn find(form: &NodeRef, terms: &Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
-    let reads = terms.reads().map(|reads| &reads.rows);
-    // Its values could stand for other keys.
-    let Some(table) = tables.find(&form.table).filter(|table| table.reads() == reads) else {
-        return Ok(Err(api::Miss::TableUnknown));
-    };
-    if !table.view().covers(terms.view()) {
-        return Err(CallError::View { holds: table.view(), wanted: terms.view() });
-    }
-    Ok(table.at_least(form.at_least).ok_or(api::Miss::TableBehind))
+/// The rows of the table. One that contains something else is none of these: its values could stand for other keys.
+fn find(form: &NodeRef, terms: &Terms, tables: &Tables) -> Result<Arc<Rows>, api::Miss> {
+    let table = tables.find(&form.table).filter(|table| *table.reads() == terms.reads().rows);
+    table.ok_or(api::Miss::TableUnknown)?.at_least(form.at_least).ok_or(api::Miss::TableBehind)
 }

@@ -60,7 +60,7 @@ async fn before_filter(
     }
     patience.allows(terms).await;
     asked.check_purpose(terms)?;
-    let pod = asked.pod(terms.reads())?;
+    let pod = asked.pod(terms)?;
     prepared.policy.ready()?;
     let change = if terms.waits() {
         prepared.policy.before_filter_later(pod).await?

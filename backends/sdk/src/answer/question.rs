@@ -6,15 +6,8 @@ use extender_policy_api::v1beta1 as api;
 
 use super::{held::Held, policy_for};
 use crate::{
-    Backend, Nodes, Pod,
-    backend::Prepared,
-    error::CallError,
-    info::declaration::Terms,
-    node::row::RowRef,
-    pod,
-    reads::{access::Access, layout::Layout},
-    request,
-    table::Tables,
+    Backend, Nodes, Pod, backend::Prepared, error::CallError, info::declaration::Terms, node::row::RowRef,
+    pod, reads::access::Access, request, table::Tables,
 };
 
 /// The common fields of all verbs, as received.
@@ -49,24 +42,18 @@ impl<'a> Asked<'a> {
         self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 
-    pub(super) fn pod(self, reads: Option<&'a Layout>) -> Result<Pod<'a>, CallError> {
+    pub(super) fn pod(self, terms: &'a Terms) -> Result<Pod<'a>, CallError> {
         let pod = self.pod.as_ref().ok_or(CallError::Missing("pod"))?;
-        reads
-            .map_or(Ok(()), |reads| pod::check_counts(pod, &reads.pod))
-            .map_err(CallError::TopologyCounts)?;
-        let pod = checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))?;
+        pod::check_counts(pod, &terms.reads().pod).map_err(CallError::TopologyCounts)?;
+        let pod = checked(pod, terms)?.ok_or(CallError::Missing("pod.facts"))?;
         Ok(pod.of(self.call.as_ref()))
     }
 }
 
 /// The pod as a policy may read it; `None` without facts.
-pub(super) fn checked<'a>(
-    pod: &'a api::Pod,
-    reads: Option<&'a Layout>,
-) -> Result<Option<Pod<'a>>, CallError> {
-    let fields = reads.map(|reads| &reads.pod);
-    fields.map_or(Ok(()), |fields| pod::check(pod, fields)).map_err(CallError::PodValues)?;
-    Ok(Pod::with_access(pod, Access::to(fields)))
+pub(super) fn checked<'a>(pod: &'a api::Pod, terms: &'a Terms) -> Result<Option<Pod<'a>>, CallError> {
+    pod::check(pod, &terms.reads().pod).map_err(CallError::PodValues)?;
+    Ok(Pod::new(pod, terms.pod_access()))
 }
 
 /// A request that can be answered.
@@ -91,7 +78,7 @@ impl<'a> Question<'a> {
         terms: &'a Terms,
         held: &'a Held<'a>,
     ) -> Result<Reading<'a>, CallError> {
-        let (pod, count) = (asked.pod(terms.reads())?, asked.nodes()?.count);
+        let (pod, count) = (asked.pod(terms)?, asked.nodes()?.count);
         let access = terms.node_access();
         Ok(match held.rows() {
             Ok(rows) => Reading::Whole(Self { pod, rows, access, count }),

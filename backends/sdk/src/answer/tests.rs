@@ -13,8 +13,8 @@ use tonic::{Code, Status};
 
 use super::*;
 use crate::{
-    Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View, digest::sha256,
-    request::Form,
+    Args, ArgsError, Eviction, Info, NO_OPINION, Node, NodePart, Nodes, NotReady, Pod, Policy, Reads, Scale,
+    Verb, digest::sha256, info::declaration::Declaration, request::Form,
 };
 
 /// A request as it is read from the socket.
@@ -68,16 +68,27 @@ impl Policy for Stale {
 fn both() -> Info {
     Info::new("scripted", "1.0")
         .revision("r7")
-        .filters(Verb::per_node())
-        .scores(Verb::per_node(), Scale::between(0..=9))
+        .filters(everything())
+        .scores(everything(), Scale::between(0..=9))
+}
+
+fn everything() -> Verb {
+    Verb::per_node().reads(&Reads::everything())
+}
+
+/// `Call.reads` for a verb of this policy.
+fn reads_of(info: Info, verb: api::Verb) -> Bytes {
+    Bytes::copy_from_slice(Declaration::new(info).unwrap().verb(verb).unwrap().reads_digest())
 }
 
 fn backend(info: Info) -> Backend {
     Scripted(info).into()
 }
 
+/// For a verb that reads everything.
 fn call() -> api::Call {
-    api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() }
+    let reads = reads_of(both(), api::Verb::Filter);
+    api::Call { purpose: api::Purpose::Decide.into(), reads, ..api::Call::default() }
 }
 
 fn pod(namespace: &str) -> api::Pod {
@@ -153,12 +164,13 @@ fn each_node_is_scored_in_order() {
 
 #[test]
 fn scores_come_with_the_verdicts_only_where_they_may() {
-    let filters = || Info::new("s", "1").filters(Verb::per_node());
+    let filters = || Info::new("s", "1").filters(everything());
+    let set = Verb::whole_set().reads(&Reads::everything());
     let cases = [
         (both(), Some(vec![1, 4])),
         (filters(), None),
-        (filters().scores(Verb::whole_set(), Scale::unbounded()), None),
-        (filters().scores(Verb::per_node().side_effects(), Scale::unbounded()), None),
+        (filters().scores(set, Scale::unbounded()), None),
+        (filters().scores(everything().side_effects(), Scale::unbounded()), None),
     ];
     for (info, expected) in cases {
         let wanted = api::FilterRequest { want_scores: true, ..request(&["a", "no-1"]) };
@@ -172,7 +184,7 @@ fn a_request_that_is_not_whole_is_refused_and_says_why() {
     type Change = fn(&mut api::FilterRequest);
     let cases: [(Change, &str); 10] = [
         (|r| r.call = None, "call is missing"),
-        (|r| r.call = Some(api::Call::default()), "call.purpose is missing"),
+        (|r| r.call.as_mut().unwrap().purpose = 0, "call.purpose is missing"),
         (|r| r.pod = None, "pod is missing"),
         (|r| r.pod = Some(api::Pod::default()), "pod.facts is missing"),
         (|r| r.nodes = None, "nodes is missing"),
@@ -199,7 +211,7 @@ fn a_broken_row_is_named_by_its_position() {
     let cases: [(&[u8], &str); 3] = [
         (b"\x0a\x09a", "buffer underflow"),
         (b"\x0a\x01\xff", "NodeRow.name: invalid string value"),
-        (b"\x0a\x01b\x12\x06\x0a\x04\x0a\x02a\xff", "NodeFacts.labels: "),
+        (b"\x0a\x01b\x12\x08\x62\x06\x1a\x04\x0a\x02a\xff", "NodeFacts.labels: "),
     ];
     for (row, expected) in cases {
         let mut request: FilterRequest = decoded(&request(&["a", "b"]));
@@ -217,11 +229,48 @@ fn a_broken_row_is_named_by_its_position() {
 }
 
 #[test]
-fn a_policy_that_wants_names_alone_needs_no_facts() {
-    let info = Info::new("s", "1").filters(Verb::per_node().view(View::Name));
+fn a_policy_that_reads_names_alone_needs_no_facts() {
+    struct Names;
+    impl Policy for Names {
+        fn info(&self) -> Info {
+            let mut reads = Reads::new();
+            reads.node(NodePart::Name);
+            Info::new("names", "1").filters(Verb::per_node().reads(&reads))
+        }
+
+        fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+            Verdict::reject(node.name().to_owned())
+        }
+    }
     let row = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
-    let request = api::FilterRequest { nodes: Some(nodes(vec![row])), ..request(&[]) };
-    assert_eq!(evaluated(filter(&backend(info), &request).unwrap().result), 1);
+    let call = Some(api::Call { reads: reads_of(Names.info(), api::Verb::Filter), ..call() });
+    let request = api::FilterRequest { call, nodes: Some(nodes(vec![row])), ..request(&[]) };
+    let answer = filter(&Names.into(), &request).unwrap();
+    assert_eq!((evaluated(answer.result), &*answer.rejections[0].reason), (1, "a"));
+}
+
+#[test]
+fn a_node_without_an_opinion_has_no_score() {
+    struct Opinions;
+    impl Policy for Opinions {
+        fn info(&self) -> Info {
+            both()
+        }
+
+        fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+            Verdict::Accept
+        }
+
+        fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+            if node.name().starts_with("no") { NO_OPINION } else { 7 }
+        }
+    }
+    let expected = Some(api::Scores { values: vec![0, 7, 0], absent: vec![0, 2] });
+    let backend = Backend::from(Opinions);
+    let names = ["no-1", "a", "no-2"];
+    assert_eq!(score(&backend, &score_request(&names)).unwrap().scores, expected);
+    let early = api::FilterRequest { want_scores: true, ..request(&names) };
+    assert_eq!(filter(&backend, &early).unwrap().scores, expected);
 }
 
 #[test]
@@ -258,7 +307,7 @@ struct Named {
 impl Policy for Named {
     fn info(&self) -> Info {
         let info = Info::new(&self.name, "1");
-        if self.name.is_empty() { info } else { info.filters(Verb::per_node()) }
+        if self.name.is_empty() { info } else { info.filters(everything()) }
     }
 
     fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
@@ -378,7 +427,7 @@ struct Evicting;
 
 impl Policy for Evicting {
     fn info(&self) -> Info {
-        Info::new("evicting", "1").preempts(Verb::per_node().view(View::Name))
+        Info::new("evicting", "1").preempts(everything())
     }
 
     fn preempt(&self, pod: &Pod<'_>, candidate: &Candidate<'_>) -> Eviction {

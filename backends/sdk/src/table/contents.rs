@@ -97,7 +97,7 @@ impl Hash for Known {
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1beta1::{NodeFacts, NodeRow, NodeUsage, PodCounts};
+    use extender_policy_api::v1beta1::{MapValues, NodeFacts, NodeRow, NodeUsage, PodCounts};
     use prost::Message as _;
 
     use super::{super::space::Budget, *};
@@ -110,7 +110,8 @@ mod tests {
     }
 
     fn row(name: &str, value: &str) -> NodeRow {
-        let facts = NodeFacts { label_values: vec![value.into()], ..NodeFacts::default() };
+        let labels = Some(MapValues { values: vec![value.into()], ..MapValues::default() });
+        let facts = NodeFacts { labels, ..NodeFacts::default() };
         NodeRow { name: name.into(), facts: Some(facts), ..NodeRow::default() }
     }
 

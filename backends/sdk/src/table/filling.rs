@@ -12,11 +12,10 @@ use super::{
     Open, Tables,
     contents::Contents,
     mistake::Mistake,
-    rows::{Change, Kept, RowTerms},
+    rows::{Change, Kept},
     space::{Budget, Space},
 };
 use crate::{
-    View,
     node::{content::Content, row::Row},
     reads::values::Counts,
     request::{SyncNodesRequest, TableEntry},
@@ -51,7 +50,9 @@ impl Filling {
     /// From the first message of a stream, which is applied next.
     pub(super) fn begin(tables: &Tables, first: &SyncNodesRequest) -> Result<Self, Mistake> {
         check_name(&first.table)?;
-        let open = tables.open(&first.table, holds(first.view.as_ref())?)?;
+        let reads = first.reads.as_ref().ok_or(Mistake::NoReads)?;
+        check_size(reads)?;
+        let open = tables.open(&first.table, reads.clone())?;
         Ok(Self { open, contents: Contents::default(), version: 0, complete: false })
     }
 
@@ -100,11 +101,11 @@ impl Filling {
         }
         let encoded = entry.row.as_ref().ok_or(Mistake::Entry { position, field: "row" })?;
         let row = Row::read(encoded).map_err(|source| Mistake::Broken { position, source })?;
-        let holds = self.open.table.holds();
-        if let Some(field) = row.lacks(holds.row_parts()) {
+        let table = &self.open.table;
+        if let Some(field) = row.lacks(table.row_parts()) {
             return Err(Mistake::Row { position, field });
         }
-        row.check(holds.counts()).map_err(|source| Mistake::Values { position, source })?;
+        row.check(table.counts()).map_err(|source| Mistake::Values { position, source })?;
         let (name, content) = row.into_parts();
         let bytes = self.content_bytes(&content);
         let budget = &self.open.tables.shared.budget;
@@ -115,7 +116,7 @@ impl Filling {
 
     /// The memory that this content takes at most if it is a new one. Facts are there twice: encoded, and laid out.
     fn content_bytes(&self, content: &Content<'_>) -> usize {
-        let Counts { labels, annotations, pods: _ } = self.open.table.holds().counts();
+        let Counts { labels, annotations, pods: _ } = self.open.table.counts();
         let laid_out = content.facts_bytes() + (labels + annotations) * VALUE_BYTES;
         CONTENT_OVERHEAD_BYTES + content.bytes() + laid_out
     }
@@ -142,18 +143,6 @@ fn take(budget: &Arc<Budget>, bytes: usize, contents: &mut Contents) -> Result<S
         budget.take(bytes)
     });
     space.ok_or_else(|| Mistake::TooLarge(budget.limit()))
-}
-
-fn holds(view: Option<&api::TableView>) -> Result<RowTerms, Mistake> {
-    let api::TableView { node_view, reads, .. } = view.ok_or(Mistake::View)?;
-    let view = match api::NodeView::try_from(*node_view) {
-        Ok(api::NodeView::Name) => View::Name,
-        Ok(api::NodeView::Facts) => View::Facts,
-        Ok(api::NodeView::FactsAndRaw) => View::FactsAndRaw,
-        Ok(api::NodeView::Unspecified) | Err(_) => return Err(Mistake::View),
-    };
-    reads.as_ref().map_or(Ok(()), check_size)?;
-    Ok(RowTerms { view, reads: reads.clone() })
 }
 
 /// The table keeps its declaration, and no gateway sends more than it accepts from a backend.

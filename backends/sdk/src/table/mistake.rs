@@ -21,24 +21,21 @@ pub(super) enum Mistake {
     Renamed(String),
     #[error("version is {is} and was {was}; it grows with each message")]
     Version { is: u64, was: u64 },
-    #[error(
-        "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or \
-         NODE_VIEW_FACTS_AND_RAW"
-    )]
-    View,
+    #[error("reads is missing; the first message says what the rows contain")]
+    NoReads,
     #[error("upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")]
     Entry { position: usize, field: &'static str },
-    #[error("upserts[{position}].row.{field} is missing; the table's view has it")]
+    #[error("upserts[{position}].row.{field} is missing; the table's reads has it")]
     Row { position: usize, field: &'static str },
     #[error("upserts[{position}].row.{source}")]
     Values { position: usize, source: RowMismatch },
-    #[error("view.reads has {0} keys and prefixes; expected at most {READ_KEYS}")]
+    #[error("reads has {0} keys and prefixes; expected at most {READ_KEYS}")]
     TooManyKeys(usize),
-    #[error("view.reads has {0} parts; expected at most {READ_PARTS}")]
+    #[error("reads has {0} parts; expected at most {READ_PARTS}")]
     TooManyParts(usize),
-    #[error("view.reads has {0} pod_counts; expected at most {READ_COUNTS}")]
+    #[error("reads has {0} pod_counts; expected at most {READ_COUNTS}")]
     TooManyPodCounts(usize),
-    #[error("view.reads has a key or prefix of {0} bytes; expected at most {KEY_BYTES}")]
+    #[error("reads has a key or prefix of {0} bytes; expected at most {KEY_BYTES}")]
     LongKey(usize),
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
     Broken { position: usize, source: Unreadable },
@@ -59,7 +56,7 @@ impl Mistake {
             | Self::Taken(_)
             | Self::Renamed(_)
             | Self::Version { .. }
-            | Self::View
+            | Self::NoReads
             | Self::Entry { .. }
             | Self::Row { .. }
             | Self::Values { .. }

@@ -11,34 +11,15 @@ use foldhash::fast::RandomState;
 
 use super::{contents::Stored, space::Space};
 use crate::{
-    View,
     node::row::{RowParts, RowRef},
     reads::values::Counts,
 };
 
 /// A table that changes while calls read it.
 pub(crate) struct Table {
-    holds: RowTerms,
+    /// What its rows contain.
+    reads: api::NodeReads,
     current: RwLock<Arc<Rows>>,
-}
-
-/// What the rows of a table contain.
-pub(super) struct RowTerms {
-    pub(super) view: View,
-    /// `None`: everything that the view has.
-    pub(super) reads: Option<api::NodeReads>,
-}
-
-impl RowTerms {
-    /// What each row has.
-    pub(super) fn row_parts(&self) -> RowParts {
-        RowParts::of(self.view, self.reads.as_ref())
-    }
-
-    /// The number of values of each row.
-    pub(super) fn counts(&self) -> Counts {
-        self.reads.as_ref().map(Counts::of).unwrap_or_default()
-    }
 }
 
 /// All rows of one version. A call holds one and borrows from it: later changes are visible to later calls only.
@@ -83,22 +64,23 @@ pub(super) struct Change {
 
 impl Table {
     /// Without rows, at version 0.
-    pub(super) fn new(holds: RowTerms) -> Self {
-        Self { holds, current: RwLock::default() }
+    pub(super) fn new(reads: api::NodeReads) -> Self {
+        Self { reads, current: RwLock::default() }
     }
 
-    pub(super) fn holds(&self) -> &RowTerms {
-        &self.holds
+    /// What its rows contain.
+    pub(crate) fn reads(&self) -> &api::NodeReads {
+        &self.reads
     }
 
-    /// The view of its rows.
-    pub(crate) fn view(&self) -> View {
-        self.holds.view
+    /// What each row has.
+    pub(super) fn row_parts(&self) -> RowParts {
+        RowParts::of(&self.reads)
     }
 
-    /// What its rows contain, if verbs declare it.
-    pub(crate) fn reads(&self) -> Option<&api::NodeReads> {
-        self.holds.reads.as_ref()
+    /// The number of values of each row.
+    pub(super) fn counts(&self) -> Counts {
+        Counts::of(&self.reads)
     }
 
     /// The current rows; `None` if they are older than this version.

@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
 use crate::{
-    Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, View,
+    Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict,
     answer::{self, Patience, at_once},
     backend::NamedArgs,
     error::CallError,
@@ -21,11 +21,11 @@ use crate::{
 
 /// Refuses cordoned nodes and those with taints or too little memory, each with a reason of its own; scores by
 /// labels.
-struct Curious(View);
+struct Curious;
 
 impl Policy for Curious {
     fn info(&self) -> Info {
-        let verb = Verb::per_node().view(self.0);
+        let verb = Verb::per_node().reads(&Reads::everything());
         Info::new("curious", "1").filters(verb.clone()).scores(verb, Scale::unbounded())
     }
 
@@ -58,15 +58,21 @@ fn message(table: u32, version: u64, upserts: &[(u32, api::NodeRow)], removed: &
     decoded(&api::SyncNodesRequest {
         table: table_name(table),
         version,
-        view: Some(view(api::NodeView::Facts)),
+        reads: Some(everything()),
         upserts: upserts.iter().map(entry).collect(),
         removed: removed.into(),
         complete: false,
     })
 }
 
-fn view(node_view: api::NodeView) -> api::TableView {
-    api::TableView { node_view: node_view.into(), ..api::TableView::default() }
+fn everything() -> api::NodeReads {
+    api::NodeReads { everything: true, ..api::NodeReads::default() }
+}
+
+/// `Call.reads` for the filter of this backend.
+fn reads_of(backend: &crate::Backend) -> Bytes {
+    let prepared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
+    Bytes::copy_from_slice(prepared.declaration.verb(api::Verb::Filter).unwrap().reads_digest())
 }
 
 /// As read from the socket.
@@ -91,8 +97,9 @@ fn begun(tables: &Tables, first: SyncNodesRequest) -> Result<Filling, Mistake> {
 
 fn request(form: api::nodes::Form, count: usize) -> FilterRequest {
     let pod = api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() };
+    let (purpose, reads) = (api::Purpose::Decide.into(), reads_of(&Curious.into()));
     decoded(&api::FilterRequest {
-        call: Some(api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() }),
+        call: Some(api::Call { purpose, reads, ..api::Call::default() }),
         pod: Some(pod),
         nodes: Some(api::Nodes { count: count.try_into().unwrap(), form: Some(form) }),
         want_scores: true,
@@ -118,7 +125,7 @@ fn answered(
 }
 
 fn asked(tables: &Tables, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {
-    answered(&Curious(View::Facts).into(), tables, request)
+    answered(&Curious.into(), tables, request)
 }
 
 fn miss(tables: &Tables, request: &FilterRequest) -> api::Miss {
@@ -145,8 +152,8 @@ fn status(error: impl Into<Status>) -> (Code, String) {
 fn nodes_are_named_by_ids_and_by_rows_between_them() {
     let tables = Tables::default();
     let labelled = |name: &str, length: usize| {
-        let labels = [("k".to_owned(), "v".repeat(length))].into();
-        let facts = api::NodeFacts { labels, ..api::NodeFacts::default() };
+        let facts =
+            api::NodeFacts { labels: Some(entry("k", "v".repeat(length))), ..api::NodeFacts::default() };
         api::NodeRow { facts: Some(facts), ..row(name) }
     };
     let _filling = begun(&tables, message(5, 1, &[(1, labelled("a", 1)), (7, labelled("b", 2))], &[]));
@@ -197,29 +204,6 @@ fn a_reference_that_is_not_whole_is_an_error_wherever_the_table_is() {
     }
 }
 
-#[test]
-fn a_table_that_holds_less_than_the_verb_wants_is_an_error() {
-    let tables = Tables::default();
-    let views = [(1, api::NodeView::Name), (2, api::NodeView::Facts), (3, api::NodeView::FactsAndRaw)];
-    let fill = |(name, node_view)| {
-        let first =
-            SyncNodesRequest { view: Some(view(node_view)), ..message(name, 1, &[(1, row("a"))], &[]) };
-        begun(&tables, first).unwrap()
-    };
-    let _fillings = views.map(fill);
-    for (wanted, enough) in [(View::Name, 1..=3), (View::Facts, 2..=3), (View::FactsAndRaw, 3..=3)] {
-        for table in 1..=3 {
-            let answer = answered(&Curious(wanted).into(), &tables, &named(table, 1, &[1], vec![]));
-            assert_eq!(answer.is_ok(), enough.contains(&table), "{wanted:?} of {table}: {answer:?}");
-            if let Err(error) = answer {
-                let (code, text) = status(error);
-                assert_eq!(code, Code::InvalidArgument);
-                assert!(text.ends_with(&format!("this policy declares View::{wanted:?}")), "{text}");
-            }
-        }
-    }
-}
-
 /// Refuses nodes that have a label `rack`.
 struct Racks(Reads);
 
@@ -239,8 +223,8 @@ fn racks() -> Reads {
     reads
 }
 
-fn reading(reads: Option<api::NodeReads>) -> api::TableView {
-    api::TableView { reads, ..view(api::NodeView::Facts) }
+fn entry(key: &str, value: String) -> api::MapValues {
+    api::MapValues { entries: [(key.to_owned(), value)].into(), ..api::MapValues::default() }
 }
 
 fn labels(keys: &[&str]) -> api::NodeReads {
@@ -259,8 +243,9 @@ fn counted(labels: &[&str]) -> api::NodeReads {
 }
 
 fn with_values(values: &[&str], absent: &[u32]) -> api::NodeRow {
-    let label_values = values.iter().map(|&value| value.to_owned()).collect();
-    let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
+    let values = values.iter().map(|&value| value.to_owned()).collect();
+    let labels = Some(api::MapValues { values, absent: absent.into(), ..api::MapValues::default() });
+    let facts = api::NodeFacts { labels, ..api::NodeFacts::default() };
     api::NodeRow { facts: Some(facts), ..row("n") }
 }
 
@@ -268,23 +253,24 @@ fn with_values(values: &[&str], absent: &[u32]) -> api::NodeRow {
 fn a_table_that_contains_something_else_is_not_there() {
     let tables = Tables::default();
     let fill = |name, reads, row: api::NodeRow| {
-        let first = SyncNodesRequest { view: Some(reading(reads)), ..message(name, 1, &[(1, row)], &[]) };
+        let first = SyncNodesRequest { reads: Some(reads), ..message(name, 1, &[(1, row)], &[]) };
         begun(&tables, first).unwrap()
     };
     let _fillings = [
-        fill(1, Some(labels(&["rack"])), with_values(&["r1"], &[])),
-        fill(2, None, row("n")),
-        fill(3, Some(labels(&["zone"])), with_values(&["z1"], &[])),
-        fill(4, Some(api::NodeReads::default()), row("n")),
+        fill(1, labels(&["rack"]), with_values(&["r1"], &[])),
+        fill(2, everything(), row("n")),
+        fill(3, labels(&["zone"]), with_values(&["z1"], &[])),
+        fill(4, api::NodeReads::default(), row("n")),
+        fill(5, api::NodeReads { parts: vec![api::NodePart::Usage.into()], ..everything() }, row("n")),
     ];
     let backend = crate::Backend::from(Racks(racks()));
-    let declared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
-    let reads = Bytes::copy_from_slice(declared.declaration.verb(api::Verb::Filter).unwrap().reads_digest());
+    let reads = reads_of(&backend);
     for (table, expected) in [
         (1, api::Miss::Unspecified),
         (2, api::Miss::TableUnknown),
         (3, api::Miss::TableUnknown),
         (4, api::Miss::TableUnknown),
+        (5, api::Miss::TableUnknown),
     ] {
         let mut request = named(table, 1, &[1, 0], vec![with_values(&[""], &[0])]);
         request.call.as_mut().unwrap().reads = reads.clone();
@@ -294,8 +280,10 @@ fn a_table_that_contains_something_else_is_not_there() {
         let all = if table == 1 { vec![("r1", &[0][..])] } else { vec![] };
         assert_eq!(refused.collect::<Vec<_>>(), all);
     }
-    for (table, expected) in [(1, api::Miss::TableUnknown), (2, api::Miss::Unspecified)] {
-        assert_eq!(miss(&tables, &named(table, 1, &[1], vec![])), expected, "a verb without a declaration");
+    for (table, expected) in
+        [(1, api::Miss::TableUnknown), (2, api::Miss::Unspecified), (5, api::Miss::TableUnknown)]
+    {
+        assert_eq!(miss(&tables, &named(table, 1, &[1], vec![])), expected, "a verb that reads everything");
     }
 }
 
@@ -303,52 +291,49 @@ fn a_table_that_contains_something_else_is_not_there() {
 fn rows_that_do_not_match_the_tables_declaration_end_the_stream() {
     let tables = Tables::default();
     let begin = |reads, row: api::NodeRow| {
-        let first = SyncNodesRequest { view: Some(reading(reads)), ..message(5, 1, &[(1, row)], &[]) };
+        let first = SyncNodesRequest { reads: Some(reads), ..message(5, 1, &[(1, row)], &[]) };
         status(begun(&tables, first).err().unwrap())
     };
     let many: Vec<_> = (0..=1000).map(|number| number.to_string()).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     for ((code, text), expected) in [
         (
-            begin(Some(labels(&["rack"])), row("n")),
-            "upserts[0].row.facts.label_values has 0 values, and 1 keys are declared",
-        ),
-        (begin(None, with_values(&["r1"], &[])), "label_values has 1 values, and 0 keys are declared"),
-        (
-            begin(Some(labels(&["rack"])), with_values(&[""], &[1])),
-            "absent_labels is not a list of ascending positions below 1",
+            begin(labels(&["rack"]), row("n")),
+            "upserts[0].row.facts.labels.values has 0 values, and 1 keys are declared",
         ),
         (
-            begin(Some(labels(&["rack"])), api::NodeRow { facts: None, ..row("n") }),
+            begin(everything(), with_values(&["r1"], &[])),
+            "labels.values has 1 values, and 0 keys are declared",
+        ),
+        (
+            begin(labels(&["rack"]), with_values(&[""], &[1])),
+            "labels.absent is not a list of ascending positions below 1",
+        ),
+        (
+            begin(labels(&["rack"]), api::NodeRow { facts: None, ..row("n") }),
             "upserts[0].row.facts is missing",
         ),
+        (begin(labels(&many), row("n")), "reads has 1001 keys and prefixes; expected at most 1000"),
         (
-            begin(Some(labels(&many)), row("n")),
-            "view.reads has 1001 keys and prefixes; expected at most 1000",
+            begin(labels(&[&"k".repeat(318)]), row("n")),
+            "reads has a key or prefix of 318 bytes; expected at most 317",
         ),
         (
-            begin(Some(labels(&[&"k".repeat(318)])), row("n")),
-            "view.reads has a key or prefix of 318 bytes; expected at most 317",
+            begin(api::NodeReads { parts: vec![1; 65], ..labels(&[]) }, row("n")),
+            "reads has 65 parts; expected at most 64",
         ),
+        (begin(counted(&["app"]), row("n")), "upserts[0].row.pod_counts has 0 entries, and 1 are declared"),
         (
-            begin(Some(api::NodeReads { parts: vec![1; 65], ..labels(&[]) }), row("n")),
-            "view.reads has 65 parts; expected at most 64",
-        ),
-        (
-            begin(Some(counted(&["app"])), row("n")),
-            "upserts[0].row.pod_counts has 0 entries, and 1 are declared",
-        ),
-        (
-            begin(None, api::NodeRow { pod_counts: vec![api::PodCounts::default()], ..row("n") }),
+            begin(everything(), api::NodeRow { pod_counts: vec![api::PodCounts::default()], ..row("n") }),
             "upserts[0].row.pod_counts has 1 entries, and 0 are declared",
         ),
-        (begin(Some(counted(&["app"; 9])), row("n")), "view.reads has 9 pod_counts; expected at most 8"),
+        (begin(counted(&["app"; 9]), row("n")), "reads has 9 pod_counts; expected at most 8"),
         (
-            begin(Some(counted(&[&"k".repeat(318)])), row("n")),
-            "view.reads has a key or prefix of 318 bytes; expected at most 317",
+            begin(counted(&[&"k".repeat(318)]), row("n")),
+            "reads has a key or prefix of 318 bytes; expected at most 317",
         ),
         (
-            begin(Some(counted(&["app"])), api::NodeRow { facts: None, ..row("n") }),
+            begin(counted(&["app"]), api::NodeRow { facts: None, ..row("n") }),
             "upserts[0].row.facts is missing",
         ),
     ] {
@@ -362,7 +347,6 @@ fn a_first_message_that_breaks_the_rules_opens_no_table() {
     let tables = Tables::default();
     let _other = begun(&tables, message(1, 1, &[], &[])).unwrap();
     let good = || message(5, 1, &[], &[]);
-    let unknown = api::TableView { node_view: 99, ..api::TableView::default() };
     let cases = [
         (message(0, 1, &[], &[]), "table is missing"),
         (SyncNodesRequest { table: "t".repeat(65), ..good() }, "table is no text of at most 64 bytes"),
@@ -370,8 +354,10 @@ fn a_first_message_that_breaks_the_rules_opens_no_table() {
         (SyncNodesRequest { table: "tä".to_owned(), ..good() }, "table is no text of at most 64 bytes"),
         (message(1, 1, &[], &[]), "table \"t-1\" already has a stream"),
         (SyncNodesRequest { version: 0, ..good() }, "version is 0 and was 0"),
-        (SyncNodesRequest { view: None, ..good() }, "view.node_view is missing or unknown"),
-        (SyncNodesRequest { view: Some(unknown), ..good() }, "view.node_view is missing or unknown"),
+        (
+            SyncNodesRequest { reads: None, ..good() },
+            "reads is missing; the first message says what the rows contain",
+        ),
         (message(5, 1, &[(0, row("a"))], &[]), "upserts[0].id is missing"),
         (message(5, 1, &[(1, row("a")), (2, row(""))], &[]), "upserts[1].row.name is missing"),
     ];
@@ -444,8 +430,7 @@ fn tables_and_bytes_are_limited_and_come_back() {
 
 /// A row that differs from all others.
 fn labelled(id: u32) -> (u32, api::NodeRow) {
-    let labels = [("id".into(), id.to_string())].into();
-    let facts = api::NodeFacts { labels, ..api::NodeFacts::default() };
+    let facts = api::NodeFacts { labels: Some(entry("id", id.to_string())), ..api::NodeFacts::default() };
     (id, api::NodeRow { facts: Some(facts), ..row("n") })
 }
 
@@ -538,6 +523,8 @@ fn any_row() -> impl Strategy<Value = api::NodeRow> {
         let allocatable = memory.map(|memory| api::Resources { memory, ..api::Resources::default() });
         let taints =
             taints.into_iter().flat_map(|key| vec![key; 1 + usize::from(twice)]).map(taint).collect();
+        let labels = Some(api::MapValues { entries: labels, ..api::MapValues::default() });
+        let unschedulable = Some(unschedulable);
         let facts =
             api::NodeFacts { labels, taints, unschedulable, allocatable, ..api::NodeFacts::default() };
         api::NodeRow { name, facts: Some(facts), ..api::NodeRow::default() }

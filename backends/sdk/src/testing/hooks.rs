@@ -14,11 +14,14 @@ use crate::{
 /// What the policy changes about the pod before filter; [`PodChange::none`] if it changes nothing.
 ///
 /// ```
-/// # use extender_policy_sdk::{Change, Hook, Info, Pod, PodChange, Policy, testing};
+/// # use extender_policy_sdk::{Change, Hook, Info, Pod, PodChange, Policy, Reads, testing};
 /// # struct Batch;
 /// # impl Policy for Batch {
 /// #     fn info(&self) -> Info {
-/// #         Info::new("batch", "1").before_filter(Hook::changing([Change::PodNodeSelector]).pure())
+/// #         let mut reads = Reads::new();
+/// #         reads.pod_label("batch");
+/// #         let hook = Hook::changing([Change::PodNodeSelector]).pure().reads(&reads);
+/// #         Info::new("batch", "1").before_filter(hook)
 /// #     }
 /// #     fn before_filter(&self, pod: &Pod) -> PodChange {
 /// #         match pod.label("batch") {

@@ -6,7 +6,7 @@ use extender_policy_api::v1beta1 as api;
 
 use super::TestNode;
 use crate::{
-    Backend,
+    Backend, NO_OPINION,
     backend::{NamedArgs, method},
     error::{CallError, in_sentence},
 };
@@ -64,7 +64,8 @@ fn forbidden<T>(text: String) -> Result<T, CallError> {
 pub(super) fn scores(backend: &Backend, nodes: &[TestNode], scores: Vec<i32>) -> Result<Vec<i32>, CallError> {
     let scale = declared(backend, api::Verb::Score)?;
     let (least, largest) = (scale.score_min.unwrap_or(i32::MIN), scale.score_max.unwrap_or(i32::MAX));
-    match scores.iter().zip(nodes).find(|(score, _)| !(least..=largest).contains(score)) {
+    let is_outside = |score: i32| score != NO_OPINION && !(least..=largest).contains(&score);
+    match scores.iter().zip(nodes).find(|(score, _)| is_outside(**score)) {
         None => Ok(scores),
         Some((score, node)) => forbidden(format!(
             "score returned {score} for node {:?}; the declared scale is {least} to {largest}: clamp the score, or declare \
@@ -115,7 +116,9 @@ mod tests {
     use std::sync::atomic::{AtomicI32, Ordering};
 
     use super::super::*;
-    use crate::{Change, Hook, Info, Node, NodeChange, Nodes, Pod, PodChange, Scale, Verb, Verdict};
+    use crate::{
+        Change, Hook, Info, Node, NodeChange, NodePart, Nodes, Pod, PodChange, Reads, Scale, Verb, Verdict,
+    };
 
     /// Answers by functions of the node and of how often it was asked.
     struct Faulty {
@@ -126,7 +129,9 @@ mod tests {
 
     impl Policy for Faulty {
         fn info(&self) -> Info {
-            let verb = Verb::per_node().pure();
+            let mut reads = Reads::new();
+            reads.node(NodePart::Name);
+            let verb = Verb::per_node().pure().reads(&reads);
             let info = Info::new("p", "1").filters(verb.clone()).scores(verb, Scale::between(0..=10));
             let hook = Hook::changing([Change::NodeLabels]).pure();
             info.before_filter(Hook::changing([Change::PodLabels]).pure())
@@ -194,7 +199,7 @@ mod tests {
             ),
             (
                 filtered(used),
-                "filter failed: usage of the node is read and not declared; declare it with Verb::usage",
+                "filter failed: Usage of the node is read and not declared; declare it with Reads::node(NodePart::Usage)",
             ),
             (
                 text(before_filter_nodes(rejecting(used), &pod, &nodes).err()),
@@ -222,22 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_verb_is_sent_no_name_of_the_pod() {
-        struct Named(Verb);
-
-        impl Policy for Named {
-            fn info(&self) -> Info {
-                Info::new("p", "1").filters(self.0.clone())
-            }
-
-            fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
-                pod.name().map_or(Verdict::Accept, |name| Verdict::reject(name.to_owned()))
-            }
-        }
-
-        let pod = TestPod::new("shop").identity("web", "u");
-        for (verb, rejected) in [(Verb::per_node(), 1), (Verb::per_node().pure(), 0)] {
-            assert_eq!(filter(Named(verb), &pod, &[TestNode::new("a")]).unwrap().len(), rejected);
-        }
+    fn no_opinion_is_on_every_scale() {
+        let scores = |score| {
+            let policy = Faulty { score, ..rejecting(|_, _| None) };
+            super::super::score(policy, &TestPod::new("shop"), &[TestNode::new("a")])
+        };
+        assert_eq!(scores(|_| NO_OPINION), Ok(vec![NO_OPINION]));
+        assert!(scores(|_| NO_OPINION + 1).is_err());
     }
 }

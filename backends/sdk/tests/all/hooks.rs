@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use extender_policy_api::v1beta1::{
-    ChangeRequest, FilterRequest, NodeFacts, NodeRow, Verb, hook_service_client::HookServiceClient,
+    ChangeRequest, FilterRequest, NodeFacts, NodeRow, Reads as Declared, Verb,
+    hook_service_client::HookServiceClient,
 };
 use extender_policy_sdk::{
-    BoxFuture, Change, Hook, Info, NodeChange, Nodes, NotReady, Pod, PodChange, Policy, Unanswered,
+    BoxFuture, Change, Hook, Info, NodeChange, Nodes, NotReady, Pod, PodChange, Policy, Reads, Unanswered,
     testing::{self, TestNode, TestPod},
 };
 use tokio::sync::Semaphore;
 use tonic::Code;
 
-use crate::{filter_request, of_namespace, served, soon};
+use crate::{call_reading, everything, filter_request, of_namespace, served, soon};
 
 fn of_pod(namespace: &str) -> ChangeRequest {
-    let FilterRequest { call, pod, .. } = filter_request(of_namespace(namespace), Vec::new());
+    let pod = filter_request(of_namespace(namespace), Vec::new()).pod;
+    let call = Some(call_reading(&Declared { node: None, ..everything() }));
     ChangeRequest { call, pod, nodes: None, hook: Verb::BeforeFilter.into() }
 }
 
@@ -33,8 +35,8 @@ struct Waiting {
 
 impl Policy for Waiting {
     fn info(&self) -> Info {
-        let pod = Hook::changing([Change::PodLabels]);
-        let nodes = Hook::changing([Change::NodeLabels]);
+        let pod = Hook::changing([Change::PodLabels]).reads(&Reads::everything());
+        let nodes = Hook::changing([Change::NodeLabels]).reads(&Reads::everything());
         Info::new("waiting", "1")
             .before_filter(pod.clone().waits())
             .before_filter_nodes(nodes.waits())

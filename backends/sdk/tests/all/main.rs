@@ -5,6 +5,7 @@
 mod controllers;
 mod hooks;
 mod introspection;
+mod outcomes;
 mod pods;
 mod socket;
 mod telemetry;
@@ -61,8 +62,17 @@ async fn declared(channel: &Channel) -> VerbInfo {
 
 /// `Call.reads` of requests for what is declared.
 fn reads_of(declared: &VerbInfo) -> Bytes {
-    let reads = declared.reads.as_ref().map(|reads| sha256(&reads.encode_to_vec()).to_vec());
-    reads.unwrap_or_default().into()
+    digest(declared.reads.as_ref().unwrap())
+}
+
+fn digest(reads: &api::Reads) -> Bytes {
+    sha256(&reads.encode_to_vec()).to_vec().into()
+}
+
+/// What `Reads::everything` declares.
+fn everything() -> api::Reads {
+    let pod = Some(api::PodReads { everything: true, ..api::PodReads::default() });
+    api::Reads { pod, node: Some(api::NodeReads { everything: true, ..api::NodeReads::default() }) }
 }
 
 /// `Result.evaluated` of an answer.
@@ -73,12 +83,17 @@ fn evaluated(result: Option<api::Result>) -> u32 {
     }
 }
 
-/// A call for a decision.
+/// A call for a decision of a verb that reads everything.
 fn call() -> Call {
-    Call { purpose: Purpose::Decide.into(), ..Call::default() }
+    call_reading(&everything())
 }
 
-/// About a pod with these facts and these nodes.
+/// The same of one that reads this.
+fn call_reading(reads: &api::Reads) -> Call {
+    Call { purpose: Purpose::Decide.into(), reads: digest(reads), ..Call::default() }
+}
+
+/// About a pod with these facts and these nodes, for a verb that reads everything.
 fn filter_request(facts: PodFacts, rows: Vec<NodeRow>) -> FilterRequest {
     let count = rows.len().try_into().unwrap();
     FilterRequest {
@@ -95,8 +110,10 @@ fn of_namespace(namespace: &str) -> PodFacts {
 }
 
 /// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
+fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    // On the heap: the future of a call holds its request.
+    let future = Box::pin(future);
+    async { tokio::time::timeout(Duration::from_mins(1), future).await.unwrap() }
 }
 
 fn web() -> TestPod {

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1beta1::{
-    BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeView, PodFacts,
-    PreemptRequest, SyncNodesRequest, TableView, node_table_service_client::NodeTableServiceClient,
-    policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
+    BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, MapValues, NodeFacts, NodeReads, NodeRow,
+    PodFacts, PreemptRequest, Reads as Declared, SyncNodesRequest,
+    node_table_service_client::NodeTableServiceClient, policy_service_client::PolicyServiceClient,
+    policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
-    Backend, Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb,
-    Verdict,
+    Backend, Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, Reads, ServeError,
+    Unanswered, Verb, Verdict,
 };
 use tokio::sync::Semaphore;
 use tokio_stream::StreamExt as _;
@@ -18,13 +19,15 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{Running, call, connected, declared, evaluated, filter_request, reads_of, running, served, soon};
+use crate::{
+    Running, call_reading, connected, declared, evaluated, filter_request, reads_of, running, served, soon,
+};
 
 struct NoArm;
 
 impl Policy for NoArm {
     fn info(&self) -> Info {
-        Info::new("no-arm", "1").filters(Verb::per_node().pure())
+        Info::new("no-arm", "1").filters(Verb::per_node().pure().reads(&Reads::everything()))
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
@@ -43,7 +46,8 @@ async fn no_arm(drain: Duration) -> Running {
 fn request(nodes: u32) -> FilterRequest {
     let row = |position: u32| {
         let arch = if position.is_multiple_of(2) { "amd64" } else { "arm64" };
-        let labels = [("arch".to_owned(), arch.to_owned())].into();
+        let entries = [("arch".to_owned(), arch.to_owned())].into();
+        let labels = Some(MapValues { entries, ..MapValues::default() });
         let facts = NodeFacts { labels, ..NodeFacts::default() };
         NodeRow { name: format!("node-{position}"), facts: Some(facts), ..NodeRow::default() }
     };
@@ -90,7 +94,7 @@ async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
     let asked = Arc::new(Semaphore::new(0));
     let mut client = PolicyServiceClient::new(served(Slow { asked: Arc::clone(&asked) }).await);
     let request = |name: &str| BindRequest {
-        call: Some(call()),
+        call: Some(call_reading(&Declared::default())),
         namespace: "shop".into(),
         name: name.into(),
         uid: "u-1".into(),
@@ -118,7 +122,7 @@ async fn a_policy_reads_the_names_of_the_snapshot_and_the_cluster() {
     struct Named;
     impl Policy for Named {
         fn info(&self) -> Info {
-            Info::new("named", "1").filters(Verb::per_node().reads(&extender_policy_sdk::Reads::new()))
+            Info::new("named", "1").filters(Verb::per_node())
         }
         fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
             Verdict::reject(format!("snapshot {:?} of {:?}", pod.snapshot(), pod.cluster()))
@@ -226,11 +230,10 @@ async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
 #[tokio::test]
 async fn an_open_table_does_not_hold_up_draining() {
     let running = no_arm(Duration::from_hours(1)).await;
-    let view = TableView { node_view: NodeView::Facts.into(), ..TableView::default() };
     let first = SyncNodesRequest {
         table: "t-5".to_owned(),
         version: 1,
-        view: Some(view),
+        reads: Some(NodeReads { everything: true, ..NodeReads::default() }),
         ..SyncNodesRequest::default()
     };
     let messages = tokio_stream::once(first).chain(tokio_stream::pending());

@@ -6,18 +6,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use extender_collector::{Collector, ReceivedSpan};
 use extender_policy_api::v1beta1::{
-    self as api, BindRequest, Call, ChangeRequest, FilterRequest, GetInfoRequest, NodeRow, ScoreRequest,
-    hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
+    self as api, BindRequest, Call, ChangeRequest, FilterRequest, GetInfoRequest, NodeFacts, NodeRow,
+    ScoreRequest, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
-    NotReady, Options, Pod, PodChange, Policy, Scale, ServeError, Telemetry, Unanswered, Verb, Verdict, View,
-    trace,
+    NotReady, Options, Pod, PodChange, Policy, Reads, Scale, ServeError, Telemetry, Unanswered, Verb,
+    Verdict, trace,
 };
 use tokio::sync::Semaphore;
 use tonic::{Request, transport::Channel};
 
-use crate::{Running, filter_request, of_namespace, running, soon};
+use crate::{Running, digest, everything, filter_request, of_namespace, running, soon};
 
 /// Does what the namespace of the pod says.
 struct Obedient {
@@ -32,7 +32,7 @@ impl Default for Obedient {
 
 impl Policy for Obedient {
     fn info(&self) -> Info {
-        let verb = || Verb::per_node().view(View::Name);
+        let verb = || Verb::per_node().reads(&Reads::everything());
         Info::new("obedient", "1.2")
             .revision("rules-7")
             .filters(verb())
@@ -77,7 +77,7 @@ struct Unready;
 
 impl Policy for Unready {
     fn info(&self) -> Info {
-        Info::new("unready", "1").filters(Verb::per_node().view(View::Name))
+        Info::new("unready", "1").filters(Verb::per_node().reads(&Reads::everything()))
     }
 
     fn ready(&self) -> Result<(), NotReady> {
@@ -129,14 +129,19 @@ fn call() -> Call {
 }
 
 fn filter(namespace: &str) -> FilterRequest {
-    let row = |position: u32| NodeRow { name: format!("node-{position}"), ..NodeRow::default() };
+    let row = |position: u32| NodeRow {
+        name: format!("node-{position}"),
+        facts: Some(NodeFacts::default()),
+        ..NodeRow::default()
+    };
     let request = filter_request(of_namespace(namespace), (0..3).map(row).collect());
     FilterRequest { call: Some(call()), ..request }
 }
 
 fn bind(name: &str) -> BindRequest {
     let (namespace, name, uid, node) = ("shop".into(), name.into(), "u-1".into(), "a".into());
-    BindRequest { call: Some(call()), namespace, name, uid, node, pod: None }
+    let call = Some(Call { reads: digest(&api::Reads::default()), ..call() });
+    BindRequest { call, namespace, name, uid, node, pod: None }
 }
 
 fn attributes(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -204,10 +209,10 @@ struct Hooked;
 
 impl Policy for Hooked {
     fn info(&self) -> Info {
-        let nodes = || Hook::changing([Change::NodeLabels]).view(View::Name);
+        let nodes = || Hook::changing([Change::NodeLabels]).reads(&Reads::everything());
         Info::new("hooked", "1")
             .revision("1")
-            .before_filter(Hook::changing([Change::PodLabels]))
+            .before_filter(Hook::changing([Change::PodLabels]).reads(&Reads::everything()))
             .before_filter_nodes(nodes())
             .before_score(nodes())
     }
@@ -237,7 +242,10 @@ async fn hooks_are_continued_like_verbs() {
         (api::Verb::BeforeFilterNodes, nodes.clone()),
         (api::Verb::BeforeScore, nodes),
     ] {
-        let request = ChangeRequest { call: call.clone(), pod: pod.clone(), nodes, hook: hook.into() };
+        let node = everything().node.filter(|_| nodes.is_some());
+        let reads = digest(&api::Reads { node, ..everything() });
+        let call = call.clone().map(|call| Call { reads, ..call });
+        let request = ChangeRequest { call, pod: pod.clone(), nodes, hook: hook.into() };
         hooks.change(traced(SAMPLED, request)).await.unwrap();
     }
     drop(hooks);

@@ -2,11 +2,11 @@
 //! sockets.
 
 use extender_policy_api::v1beta1::{
-    Call, DomainCount, FilterResponse, NodeFacts, NodeRow, NodeView, OwnerReference, PodFacts,
+    Call, DomainCount, FilterResponse, MapValues, NodeFacts, NodeRow, OwnerReference, PodFacts,
     TopologyCounts, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Info, Node, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict, View,
+    Info, Node, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict,
     testing::{self, TestNode, TestPod},
 };
 use tonic::{Code, Status, transport::Channel};
@@ -172,13 +172,14 @@ fn sums_that_are_not_declared_are_not_read() {
 async fn filtered(channel: &Channel, topology_counts: Vec<TopologyCounts>) -> Result<FilterResponse, Status> {
     let reads = reads_of(&declared(channel).await);
     let owner = Some(OwnerReference { uid: "u1".into(), ..OwnerReference::default() });
-    let label_values = vec![String::new()];
-    let absent_labels = vec![0];
+    let labels = |values: &[&str], absent: &[u32]| {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        Some(MapValues { values, absent: absent.to_vec(), ..MapValues::default() })
+    };
     let facts =
-        PodFacts { owner, namespace: "shop".into(), label_values, absent_labels, ..PodFacts::default() };
+        PodFacts { owner, namespace: "shop".into(), labels: labels(&[""], &[0]), ..PodFacts::default() };
     let row = |zone: &str, absent: &[u32]| {
-        let (label_values, absent_labels) = (vec![String::new(), zone.to_owned()], absent.to_vec());
-        let facts = NodeFacts { label_values, absent_labels, ..NodeFacts::default() };
+        let facts = NodeFacts { labels: labels(&["", zone], absent), ..NodeFacts::default() };
         NodeRow { name: "n".into(), facts: Some(facts), ..NodeRow::default() }
     };
     let mut request = filter_request(facts, vec![row("z1", &[0]), row("", &[0, 1])]);
@@ -199,8 +200,6 @@ fn counts(domains: Vec<DomainCount>) -> TopologyCounts {
 #[tokio::test]
 async fn counts_come_with_the_pod_in_the_declared_order() {
     let channel = served(Siblings::by(PodsBy::Namespace, "zone")).await;
-    let node_view = declared(&channel).await.node_view;
-    assert_eq!(node_view, i32::from(NodeView::Facts));
     let zones = counts(vec![domain("", 8), domain("z1", 2), domain("z2", 7)]);
     let sent = vec![counts(vec![domain("z1", 9)]), zones, TopologyCounts::default()];
     let answer = filtered(&channel, sent).await.unwrap();
@@ -234,11 +233,11 @@ async fn counts_other_than_declared_are_invalid() {
 }
 
 #[test]
-fn a_view_of_names_has_counts_of_the_cluster() {
+fn a_verb_that_reads_nothing_of_nodes_has_counts_of_the_cluster() {
     struct Names(Reads, TopologyKey);
     impl Policy for Names {
         fn info(&self) -> Info {
-            Info::new("names", "1").filters(Verb::per_node().view(View::Name).reads(&self.0))
+            Info::new("names", "1").filters(Verb::per_node().reads(&self.0))
         }
 
         fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {

@@ -9,10 +9,11 @@ use std::sync::{
 };
 
 use extender_policy_api::v1beta1::{
-    FilterRequest, NodeRow, ScoreRequest, policy_service_client::PolicyServiceClient,
+    FilterRequest, NodeFacts, NodeRow, ScoreRequest, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Unanswered, Verb, Verdict, View,
+    BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Pod, Policy, Reads, Scale, Unanswered, Verb,
+    Verdict,
 };
 use tokio::sync::Semaphore;
 use tonic::{Code, Status, transport::Channel};
@@ -48,7 +49,7 @@ impl Drop for Left<'_> {
 
 impl Policy for Waiting {
     fn info(&self) -> Info {
-        let verb = Verb::per_node().view(View::Name);
+        let verb = Verb::per_node().reads(&Reads::everything());
         Info::new("waiting", "1").filters(verb.clone().waits()).scores(verb, Scale::between(0..=10))
     }
 
@@ -86,7 +87,11 @@ async fn serving() -> (PolicyServiceClient<Channel>, Arc<Outside>) {
 }
 
 fn request(namespace: &str) -> FilterRequest {
-    let row = |name: &str| NodeRow { name: name.to_owned(), ..NodeRow::default() };
+    let row = |name: &str| NodeRow {
+        name: name.to_owned(),
+        facts: Some(NodeFacts::default()),
+        ..NodeRow::default()
+    };
     let rows = ["a", "b"].map(row).into();
     FilterRequest { want_scores: true, ..filter_request(of_namespace(namespace), rows) }
 }

@@ -26,7 +26,7 @@ impl<'a> BindAsk<'a> {
         if let Some((missing, _)) = required.into_iter().find(|(_, given)| given.is_empty()) {
             return Err(missing);
         }
-        let pod = pod.as_ref().map(|pod| Pod::with_access(pod, access).ok_or("pod.facts")).transpose()?;
+        let pod = pod.as_ref().map(|pod| Pod::new(pod, access).ok_or("pod.facts")).transpose()?;
         Ok(Self { request, pod: pod.map(|pod| pod.of(call.as_ref())) })
     }
 

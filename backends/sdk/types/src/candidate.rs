@@ -54,7 +54,7 @@ impl<'a> Victim<'a> {
     /// The pod; `None` if only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`, and
     /// the gateway watches no pods, or has not seen this one yet.
     pub fn pod(&self) -> Option<Pod<'a>> {
-        self.victim.pod.as_deref().and_then(|pod| Pod::with_access(pod, self.access))
+        self.victim.pod.as_deref().and_then(|pod| Pod::new(pod, self.access))
     }
 }
 

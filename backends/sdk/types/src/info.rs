@@ -16,7 +16,7 @@ use std::{
 use extender_policy_api::v1beta1 as api;
 
 use self::{hook::Hook, shown::ShownPath};
-use crate::{Change, PodPart, Reads};
+use crate::{Change, Reads};
 
 /// What a policy is, and which data it needs.
 ///
@@ -25,8 +25,9 @@ use crate::{Change, PodPart, Reads};
 /// ```
 /// use extender_policy_sdk::{Info, Scale, Verb};
 ///
-/// let only_filters = Info::new("no-arm", "1.0.0").filters(Verb::per_node().pure());
-/// let only_scores = Info::new("near", "1.0.0").scores(Verb::per_node(), Scale::between(0..=10));
+/// # let reads = extender_policy_sdk::Reads::new();
+/// let only_filters = Info::new("no-arm", "1.0.0").filters(Verb::per_node().pure().reads(&reads));
+/// let only_scores = Info::new("near", "1.0.0").scores(Verb::per_node().reads(&reads), Scale::between(0..=10));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -36,10 +37,9 @@ pub struct Info {
     revision: Option<String>,
     rejected_configuration: String,
     verbs: BTreeMap<api::Verb, DeclaredVerb>,
-    annotations: Vec<String>,
-    raw_pod: bool,
     table: TableUse,
     shows: Vec<ShownPath>,
+    observes_outcomes: bool,
 }
 
 /// A verb or a hook.
@@ -76,15 +76,14 @@ impl Info {
             revision: None,
             rejected_configuration: String::new(),
             verbs: BTreeMap::new(),
-            annotations: Vec::new(),
-            raw_pod: false,
             table: TableUse::Kept,
             shows: Vec::new(),
+            observes_outcomes: false,
         }
     }
 
-    /// Nodes come with each call in full. Without this, a policy that wants facts holds them, about 2 kB of memory
-    /// for each, and receives only changes.
+    /// Nodes come with each call in full. Without this, a policy that reads more than the names of nodes holds what it reads
+    /// of them, about 2 kB of memory for each if that is everything but JSON, and receives only changes.
     pub fn without_node_table(self) -> Self {
         Self { table: TableUse::Declined, ..self }
     }
@@ -114,57 +113,44 @@ impl Info {
     }
 
     /// The policy decides which pods may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends
-    /// on the victims, too. Nodes come with facts only if the gateway watches them; [`View::Name`] is enough for a
-    /// policy that looks at pods.
+    /// on the victims, too. A verb that reads more of nodes than their names needs a gateway that watches them.
     pub fn preempts(self, verb: Verb) -> Self {
         self.with(api::Verb::Preempt, verb.into())
     }
 
-    /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind).
+    /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind). It reads nothing of them but namespace, name, UID and
+    /// node, which [`BindAsk`](crate::BindAsk) has in any case.
     pub fn binds(self) -> Self {
-        self.with(api::Verb::Bind, Verb::bind().into())
+        self.binds_reading(&Reads::new())
     }
 
-    /// The policy binds pods and reads this of them, besides namespace, name, UID and node, which
-    /// [`BindAsk`](crate::BindAsk) has in any case. Nothing is read of nodes.
+    /// The policy binds pods and reads this of them, too. Nothing is read of nodes.
     pub fn binds_reading(self, reads: &Reads) -> Self {
-        self.with(api::Verb::Bind, Verb::bind().reads(reads).into())
+        self.with(api::Verb::Bind, Verb::per_node().reads(reads).into())
     }
 
     /// The policy changes the pod before it is filtered for, with [`Policy::before_filter`](crate::Policy::before_filter).
     /// It is sent no nodes, and changes the pod alone.
     pub fn before_filter(self, hook: Hook) -> Self {
-        self.with(api::Verb::BeforeFilter, hook.declared(api::Verb::BeforeFilter))
+        self.with(api::Verb::BeforeFilter, hook.declared())
     }
 
     /// The policy changes nodes before they are filtered, with
     /// [`Policy::before_filter_nodes`](crate::Policy::before_filter_nodes). It changes nodes alone.
     pub fn before_filter_nodes(self, hook: Hook) -> Self {
-        self.with(api::Verb::BeforeFilterNodes, hook.declared(api::Verb::BeforeFilterNodes))
+        self.with(api::Verb::BeforeFilterNodes, hook.declared())
     }
 
     /// The policy changes the pod and the nodes before these are scored, with
     /// [`Policy::before_score`](crate::Policy::before_score). What was changed before filter has no effect here. A
     /// [pure](Hook::pure) one changes nodes alone.
     pub fn before_score(self, hook: Hook) -> Self {
-        self.with(api::Verb::BeforeScore, hook.declared(api::Verb::BeforeScore))
+        self.with(api::Verb::BeforeScore, hook.declared())
     }
 
     fn with(mut self, kind: api::Verb, declared: DeclaredVerb) -> Self {
         self.verbs.insert(kind, declared);
         self
-    }
-
-    /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
-    /// given several times. Default: none are sent. For verbs without [`Verb::reads`].
-    pub fn annotations(mut self, prefix: impl Into<String>) -> Self {
-        self.annotations.push(prefix.into());
-        self
-    }
-
-    /// Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs.
-    pub fn raw_pod(self) -> Self {
-        Self { raw_pod: true, ..self }
     }
 
     /// The policy shows a part of its state at this path, below `/apis/v1/plugins/BACKEND` of the gateway's admin
@@ -185,45 +171,44 @@ impl Info {
         self
     }
 
-    /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so
-    /// a verb that has them declares everything else, too.
+    /// The policy observes how attempts to place pods ended, with [`Policy::observe`](crate::Policy::observe): of the pods about
+    /// which it was called for a decision, with filter or bind.
+    pub fn observes_outcomes(self) -> Self {
+        Self { observes_outcomes: true, ..self }
+    }
+
+    /// The same with all verbs reading [everything](Reads::everything), annotations and usage included, and unless they are pure,
+    /// JSON and the identity of the pod.
     #[doc(hidden)]
     pub fn reading_everything(mut self) -> Self {
         for DeclaredVerb { verb, .. } in self.verbs.values_mut() {
-            verb.usage = Usage::Wanted;
-            if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
-                verb.reads = Some(Arc::new(verb.everything(&reads)));
-            }
+            verb.reads = verb.reads.and_everything(verb.memory == Memory::Pure).into();
         }
         self
     }
 }
 
-/// How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again
-/// for each call.
+/// How a verb is called, and what it reads. The default suits most policies: about each node on its own, and again for each
+/// call.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Verb {
-    view: View,
     scope: Scope,
     effects: Effects,
     memory: Memory,
-    usage: Usage,
     pace: Pace,
-    reads: Option<Arc<Reads>>,
+    reads: Arc<Reads>,
 }
 
 impl Verb {
     /// The answer about a node depends on the pod and that node alone.
     pub fn per_node() -> Self {
         Self {
-            view: View::Facts,
             scope: Scope::Node,
             effects: Effects::None,
             memory: Memory::AskAgain,
-            usage: Usage::Unwanted,
             pace: Pace::AtOnce,
-            reads: None,
+            reads: Arc::default(),
         }
     }
 
@@ -233,44 +218,18 @@ impl Verb {
         Self { scope: Scope::WholeSet, ..Self::per_node() }
     }
 
-    fn bind() -> Self {
-        Self::per_node().view(View::Name)
-    }
-
-    /// Everything that this verb can read, with the counts of pods of its declaration.
-    fn everything(&self, reads: &Reads) -> Reads {
-        let mut everything = reads.everything();
-        if self.memory == Memory::AskAgain {
-            everything.pod(PodPart::Identity);
-        }
-        everything
-    }
-
-    /// What to send about each node. Default: [`View::Facts`].
-    pub fn view(self, view: View) -> Self {
-        Self { view, ..self }
-    }
-
-    /// The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's
-    /// name and UID are not sent. By far the fastest. Not with [`whole_set`](Self::whole_set),
-    /// [`side_effects`](Self::side_effects) or raw JSON; not for a policy that uses the time, or anything outside
-    /// that its revision does not name.
+    /// The answer for a node is a function of args, the pod's facts and that node: it may be cached. By far the fastest. Not with
+    /// [`whole_set`](Self::whole_set) or [`side_effects`](Self::side_effects), nor for a verb that reads JSON or the
+    /// [identity](crate::PodPart::Identity) of the pod; not for a policy that uses the time, or anything outside that its
+    /// revision does not name.
     pub fn pure(self) -> Self {
         Self { memory: Memory::Pure, ..self }
     }
 
-    /// Requests [`Node::usage`](crate::Node::usage) too: what the pods on each node have requested. Needs
-    /// [`View::Facts`], and a gateway that watches pods. A [pure](Self::pure) verb may use it; the answer for a
-    /// node is then cached until a pod is added to the node or removed from it.
-    pub fn usage(self) -> Self {
-        Self { usage: Usage::Wanted, ..self }
-    }
-
-    /// What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent
-    /// but annotations, for which [`Info::annotations`] asks. Scores come in one round with the verdicts only if both
-    /// verbs read the same.
+    /// What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: nothing. Scores come in one
+    /// round with the verdicts only if both verbs read the same.
     pub fn reads(self, reads: &Reads) -> Self {
-        Self { reads: Some(Arc::new(reads.clone())), ..self }
+        Self { reads: Arc::new(reads.clone()), ..self }
     }
 
     /// The policy waits for something outside, such as another server: the verb is answered by
@@ -286,30 +245,6 @@ impl Verb {
     /// before they reach the policy.
     pub fn side_effects(self) -> Self {
         Self { effects: Effects::Outside, ..self }
-    }
-}
-
-/// A policy's view of each node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// The name alone: works where the gateway knows no nodes.
-    Name,
-    /// Name, labels, taints, conditions, capacity, allocatable and the annotations asked for.
-    Facts,
-    /// All that and the object's JSON: several kilobytes per node.
-    FactsAndRaw,
-}
-
-impl View {
-    #[doc(hidden)]
-    pub fn has_facts(self) -> bool {
-        self != Self::Name
-    }
-
-    /// Whether rows of this view hold everything that the other one needs. Each view adds to the one before.
-    #[doc(hidden)]
-    pub fn covers(self, wanted: Self) -> bool {
-        self as u8 >= wanted as u8
     }
 }
 
@@ -332,18 +267,16 @@ enum Memory {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Usage {
-    Unwanted,
-    Wanted,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     AtOnce,
     Waits,
 }
 
-/// What the policy's scores mean.
+/// The score of a node about which the policy has no opinion: no normalization counts it, and it adds nothing to the total of
+/// the node. A score of 0 does both.
+pub const NO_OPINION: i32 = i32::MIN;
+
+/// What the policy's scores mean. [`NO_OPINION`] is on every scale.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Scale {

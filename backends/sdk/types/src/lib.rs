@@ -12,6 +12,7 @@ pub mod digest;
 pub mod info;
 mod introspect;
 pub mod node;
+mod outcome;
 pub mod pod;
 mod policy;
 pub mod reads;
@@ -24,8 +25,10 @@ mod verdict;
 pub mod wire;
 
 pub use extender_policy_api::v1beta1::{
-    HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
-    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
+    Container, HoldUser, HostPort, LabelSelector, NodeAddress, NodeAffinity, NodeImage, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero, OwnerReference, PodAffinity,
+    PodAffinityTerm, PreferredSchedulingTerm, ResourceClaim, Resources, SystemInfo, Taint, Toleration,
+    TopologySpreadConstraint, Volume, WeightedPodAffinityTerm,
 };
 
 pub use self::{
@@ -33,9 +36,10 @@ pub use self::{
     bind::{Bind, BindAsk, BindFailed, BoxFuture},
     candidate::{Candidate, Eviction, Victim},
     change::{Change, NodeChange, PodChange},
-    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError, hook::Hook},
+    info::{Info, NO_OPINION, Normalization, Scale, Verb, declaration::DeclarationError, hook::Hook},
     introspect::{Introspect, IntrospectError},
     node::{Node, Nodes, PodCount, PodsLike},
+    outcome::{Outcome, OutcomeKind},
     pod::{Domains, Pod},
     policy::Policy,
     reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},

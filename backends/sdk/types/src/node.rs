@@ -14,16 +14,17 @@ mod values;
 
 use std::fmt;
 
-use extender_policy_api::v1beta1::{NodeUsage, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeAddress, NodeImage, NodeUsage, Resources, SystemInfo, Taint};
 
 pub use self::counts::{PodCount, PodsLike};
 use self::{
-    facts::{Facts, FactsMap, Whole},
+    facts::{Facts, Whole},
     row::RowRef,
 };
 use crate::{
     NodeKey, NodePart, NodePrefix, Pod, PodsKey,
-    reads::{self, access::Access, keys::Place},
+    pod::given,
+    reads::{Map, access::Access, keys::Place},
 };
 
 /// The nodes of one call, in the order of the request.
@@ -62,16 +63,15 @@ impl fmt::Debug for Nodes<'_> {
     }
 }
 
-/// One node. Which fields it has depends on the [`View`](crate::View) that the policy requested: with
-/// [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
+/// One node, with what the verb declares with [`Verb::reads`](crate::Verb::reads).
 ///
 /// Fields are read from the encoded request, or from the table of nodes, where labels are stored for lookup: no
-/// memory is allocated for a label. Only taints, amounts and usage are decoded, once, at their first use.
+/// memory is allocated for a label. Only what is returned as a message, such as taints and amounts, is decoded, once, at its
+/// first use.
 ///
 /// # Panics
 ///
-/// In a verb with [`Verb::reads`](crate::Verb::reads), all methods that read something else than what is declared, as
-/// [`Reads`](crate::Reads) explains.
+/// All methods that read something else than what is declared, as [`Reads`](crate::Reads) explains.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: RowRef<'a>,
@@ -101,28 +101,27 @@ impl<'a> Node<'a> {
     ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'p> {
         let NodePrefix(prefix) = prefix;
         self.access.prefix(prefix);
-        let entries = self.facts().into_iter().flat_map(|facts| facts.entries(prefix.map.into()));
+        let entries = self.facts().into_iter().flat_map(|facts| facts.map(prefix.map).entries());
         entries.filter(|(key, _)| key.starts_with(&*prefix.text))
     }
 
     /// The value of a label; `None` when the node does not have it.
     #[track_caller]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.value(reads::Map::Labels, key, self.access.text(reads::Map::Labels, key))
+        self.value(Map::Labels, key, self.access.text(Map::Labels, key))
     }
 
-    /// All labels, by key. A declaration has the prefix "" for them.
+    /// All labels, by key, which the prefix "" declares.
     #[track_caller]
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        self.access.entries(reads::Map::Labels, "");
-        self.facts().into_iter().flat_map(|facts| facts.entries(FactsMap::Labels))
+        self.access.entries(Map::Labels, "");
+        self.facts().into_iter().flat_map(|facts| facts.map(Map::Labels).entries())
     }
 
-    /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
-    /// [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    /// The value of an annotation; `None` when the node does not have it.
     #[track_caller]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.value(reads::Map::Annotations, key, self.access.text(reads::Map::Annotations, key))
+        self.value(Map::Annotations, key, self.access.text(Map::Annotations, key))
     }
 
     /// spec.taints, in order.
@@ -143,7 +142,7 @@ impl<'a> Node<'a> {
     #[track_caller]
     pub fn condition(&self, kind: &str) -> Option<&'a str> {
         self.access.part(NodePart::Conditions);
-        self.facts()?.at(FactsMap::Conditions, kind)
+        self.facts()?.condition(kind)
     }
 
     /// status.capacity; `None` while it is not reported.
@@ -160,12 +159,39 @@ impl<'a> Node<'a> {
         self.whole()?.allocatable.as_ref()
     }
 
-    /// What the pods on the node have requested, for a verb with [`Verb::usage`](crate::Verb::usage); `None` when it is not
-    /// known. It lags behind what kube-scheduler assumes, usually by some
-    /// milliseconds: no basis for an exclusive allocation.
+    /// status.images, in order.
+    #[track_caller]
+    pub fn images(&self) -> &'a [NodeImage] {
+        self.access.part(NodePart::Images);
+        self.whole().map_or(&[], |whole| &whole.images)
+    }
+
+    /// status.nodeInfo, without what changes at a reboot; `None` while it is not reported.
+    #[track_caller]
+    pub fn system_info(&self) -> Option<&'a SystemInfo> {
+        self.access.part(NodePart::SystemInfo);
+        self.whole()?.system_info.as_ref()
+    }
+
+    /// status.addresses, in order.
+    #[track_caller]
+    pub fn addresses(&self) -> &'a [NodeAddress] {
+        self.access.part(NodePart::Addresses);
+        self.whole().map_or(&[], |whole| &whole.addresses)
+    }
+
+    /// spec.providerID; `None` if not set.
+    #[track_caller]
+    pub fn provider_id(&self) -> Option<&'a str> {
+        self.access.part(NodePart::ProviderId);
+        given(self.facts()?.provider_id())
+    }
+
+    /// What the pods on the node have requested; `None` when it is not known. It lags behind what kube-scheduler assumes, usually
+    /// by some milliseconds: no basis for an exclusive allocation.
     #[track_caller]
     pub fn usage(&self) -> Option<&'a NodeUsage> {
-        self.access.usage();
+        self.access.part(NodePart::Usage);
         self.row.content.usage()
     }
 
@@ -201,17 +227,18 @@ impl<'a> Node<'a> {
         self.row.content.pod_counts(self.access.pods(&key.0).position).omitted_pods()
     }
 
-    /// The object's JSON, unchanged; `None` unless the policy asked for
-    /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
+    /// The object's JSON, unchanged; `None` if the gateway has none.
+    #[track_caller]
     pub fn raw_json(&self) -> Option<&'a [u8]> {
+        self.access.part(NodePart::RawJson);
         Some(self.row.content.raw_json()).filter(|raw| !raw.is_empty())
     }
 
-    fn value(self, map: reads::Map, key: &str, place: Place) -> Option<&'a str> {
+    fn value(self, map: Map, key: &str, place: Place) -> Option<&'a str> {
         match (place, map) {
             (Place::Value(position), _) => self.row.content.value(map, position),
-            (Place::Entry, reads::Map::Labels) => self.row.content.label(key),
-            (Place::Entry, reads::Map::Annotations) => self.facts()?.at(FactsMap::Annotations, key),
+            (Place::Entry, Map::Labels) => self.row.content.label(key),
+            (Place::Entry, Map::Annotations) => self.facts()?.map(map).at(key),
         }
     }
 

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use extender_policy_api::v1beta1 as api;
 use extender_policy_api::v1beta1::{
-    NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
+    Container, NodeAffinity, NonZero, OwnerReference, PodAffinity, ResourceClaim, Resources, Taint,
+    Toleration, TopologySpreadConstraint, Volume,
 };
 
 pub use self::domains::Domains;
@@ -33,7 +34,7 @@ static NOTHING_BY_DEFAULT: NonZero = NonZero { milli_cpu: 0, memory: 0 };
 ///
 /// # Panics
 ///
-/// In a verb with [`Verb::reads`](crate::Verb::reads), all methods that read something else than what is declared, as
+/// All methods that read something else than what the verb declares with [`Verb::reads`](crate::Verb::reads), as
 /// [`Reads`](crate::Reads) explains.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
@@ -49,8 +50,15 @@ pub struct Pod<'a> {
 pub fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch> {
     let Some(facts) = &pod.facts else { return Ok(()) };
     let counts = fields.counts();
-    values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
-    values::check_annotations(facts.annotation_values.len(), facts.absent_annotations.iter().copied(), counts)
+    for (map, values, keys) in [
+        (Map::Labels, &facts.labels, counts.labels),
+        (Map::Annotations, &facts.annotations, counts.annotations),
+    ] {
+        let values = values.as_ref();
+        let absent = values.into_iter().flat_map(|values| values.absent.iter().copied());
+        values::check(map, values.map_or(0, |values| values.values.len()), absent, keys)?;
+    }
+    Ok(())
 }
 
 /// Checks the counts by topology of the pod to be placed; victims have none.
@@ -60,15 +68,9 @@ pub fn check_counts(pod: &api::Pod, fields: &SentFields) -> Result<(), TopologyM
 }
 
 impl<'a> Pod<'a> {
-    /// A view of a pod of the contract with everything in it; `None` when it has no facts, which every request must
-    /// hold.
-    pub fn new(pod: &'a api::Pod) -> Option<Self> {
-        Self::with_access(pod, Access::EVERYTHING)
-    }
-
-    /// A view of what may be read of a [checked](check) pod.
+    /// A view of what may be read of a [checked](check) pod; `None` when it has no facts, which every request must hold.
     #[doc(hidden)]
-    pub fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
+    pub fn new(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
         pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, call: None })
     }
 
@@ -94,11 +96,10 @@ impl<'a> Pod<'a> {
     ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'p> {
         let PodPrefix(prefix) = prefix;
         self.access.prefix(prefix);
-        let entries = self.map(prefix.map).iter().map(|(key, value)| (&**key, &**value));
-        entries.filter(|(key, _)| key.starts_with(&*prefix.text))
+        self.all(prefix.map).filter(|(key, _)| key.starts_with(&*prefix.text))
     }
 
-    /// metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it.
+    /// metadata.name; `None` if the pod has none yet.
     #[track_caller]
     pub fn name(&self) -> Option<&'a str> {
         self.access.part(PodPart::Identity);
@@ -110,6 +111,13 @@ impl<'a> Pod<'a> {
     pub fn uid(&self) -> Option<&'a str> {
         self.access.part(PodPart::Identity);
         given(&self.message.identity.as_ref()?.uid)
+    }
+
+    /// metadata.creationTimestamp, in seconds since 1970; `None` if the pod has none.
+    #[track_caller]
+    pub fn created_seconds(&self) -> Option<i64> {
+        self.access.part(PodPart::Identity);
+        self.message.identity.as_ref()?.created_seconds
     }
 
     /// metadata.namespace.
@@ -125,15 +133,14 @@ impl<'a> Pod<'a> {
         self.value(Map::Labels, key, self.access.text(Map::Labels, key))
     }
 
-    /// All labels, by key. A declaration has the prefix "" for them.
+    /// All labels, by key, which the prefix "" declares.
     #[track_caller]
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.access.entries(Map::Labels, "");
-        self.facts.labels.iter().map(|(key, value)| (&**key, &**value))
+        self.all(Map::Labels)
     }
 
-    /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
-    /// [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    /// The value of an annotation; `None` when the pod does not have it.
     #[track_caller]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
         self.value(Map::Annotations, key, self.access.text(Map::Annotations, key))
@@ -150,7 +157,7 @@ impl<'a> Pod<'a> {
     #[track_caller]
     pub fn priority(&self) -> i32 {
         self.access.part(PodPart::Priority);
-        self.facts.priority
+        self.facts.priority.unwrap_or_default()
     }
 
     /// spec.priorityClassName; `None` if not set.
@@ -218,9 +225,8 @@ impl<'a> Pod<'a> {
         &self.facts.volumes
     }
 
-    /// Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure verbs do
-    /// not receive). A declaration has [`PodPart::Volumes`] and [`PodPart::Identity`] for them; a pure verb with a
-    /// declaration reads [`volumes`](Self::volumes).
+    /// Names of the claims that the pod's volumes use, also those derived from the pod's name. [`PodPart::Volumes`] and
+    /// [`PodPart::Identity`] declare them; a pure verb, which cannot read the latter, has [`volumes`](Self::volumes).
     #[track_caller]
     pub fn claims(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.access.part(PodPart::Volumes);
@@ -234,6 +240,62 @@ impl<'a> Pod<'a> {
     pub fn scheduler_name(&self) -> Option<&'a str> {
         self.access.part(PodPart::SchedulerName);
         given(&self.facts.scheduler_name)
+    }
+
+    /// spec.initContainers and spec.containers, in this order.
+    #[track_caller]
+    pub fn containers(&self) -> &'a [Container] {
+        self.access.part(PodPart::Containers);
+        &self.facts.containers
+    }
+
+    /// spec.affinity.podAffinity and podAntiAffinity, as written in the pod; `None` if the pod has neither.
+    #[track_caller]
+    pub fn pod_affinity(&self) -> Option<&'a PodAffinity> {
+        self.access.part(PodPart::PodAffinity);
+        self.facts.pod_affinity.as_ref()
+    }
+
+    /// spec.topologySpreadConstraints, in order.
+    #[track_caller]
+    pub fn topology_spread(&self) -> &'a [TopologySpreadConstraint] {
+        self.access.part(PodPart::TopologySpread);
+        &self.facts.topology_spread
+    }
+
+    /// spec.resourceClaims, in order.
+    #[track_caller]
+    pub fn resource_claims(&self) -> &'a [ResourceClaim] {
+        self.access.part(PodPart::ResourceClaims);
+        &self.facts.resource_claims
+    }
+
+    /// spec.schedulingGroup.podGroupName; `None` if the pod is in no `PodGroup`.
+    #[track_caller]
+    pub fn pod_group(&self) -> Option<&'a str> {
+        self.access.part(PodPart::PodGroup);
+        given(&self.facts.pod_group_name)
+    }
+
+    /// spec.runtimeClassName; `None` if not set.
+    #[track_caller]
+    pub fn runtime_class(&self) -> Option<&'a str> {
+        self.access.part(PodPart::RuntimeClass);
+        given(&self.facts.runtime_class_name)
+    }
+
+    /// spec.preemptionPolicy, such as "Never"; `None` if not set, which means `PreemptLowerPriority`.
+    #[track_caller]
+    pub fn preemption_policy(&self) -> Option<&'a str> {
+        self.access.part(PodPart::PreemptionPolicy);
+        given(&self.facts.preemption_policy)
+    }
+
+    /// spec.serviceAccountName; `None` if not set.
+    #[track_caller]
+    pub fn service_account(&self) -> Option<&'a str> {
+        self.access.part(PodPart::ServiceAccount);
+        given(&self.facts.service_account_name)
     }
 
     /// The pods in the cluster that are like this one: with the same owner, namespace, value of the label or priority
@@ -266,36 +328,42 @@ impl<'a> Pod<'a> {
         self.call.map_or("", |call| &call.cluster)
     }
 
-    /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.
+    /// The object's JSON, unchanged; `None` if the gateway has none.
+    #[track_caller]
     pub fn raw_json(&self) -> Option<&'a [u8]> {
+        self.access.part(PodPart::RawJson);
         Some(&*self.message.raw_json).filter(|raw| !raw.is_empty())
     }
 
-    fn map(self, map: Map) -> &'a BTreeMap<String, String> {
+    /// Absent if there is nothing in it.
+    fn map(self, map: Map) -> Option<&'a api::MapValues> {
         match map {
-            Map::Labels => &self.facts.labels,
-            Map::Annotations => &self.facts.annotations,
+            Map::Labels => self.facts.labels.as_ref(),
+            Map::Annotations => self.facts.annotations.as_ref(),
         }
     }
 
+    /// The entries with keys, by key.
+    fn all(self, map: Map) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let entries = self.map(map).into_iter().flat_map(|values| &values.entries);
+        entries.map(|(key, value)| (&**key, &**value))
+    }
+
     fn value(self, map: Map, key: &str, place: Place) -> Option<&'a str> {
+        let values = self.map(map)?;
         let position = match place {
-            Place::Entry => return self.map(map).get(key).map(String::as_str),
+            Place::Entry => return values.entries.get(key).map(String::as_str),
             Place::Value(position) => position,
         };
-        let (values, absent) = match map {
-            Map::Labels => (&self.facts.label_values, &self.facts.absent_labels),
-            Map::Annotations => (&self.facts.annotation_values, &self.facts.absent_annotations),
-        };
-        let value = values[position].as_str();
+        let value = values.values[position].as_str();
         let is_absent =
-            || u32::try_from(position).is_ok_and(|position| absent.binary_search(&position).is_ok());
+            || u32::try_from(position).is_ok_and(|position| values.absent.binary_search(&position).is_ok());
         if value.is_empty() && is_absent() { None } else { Some(value) }
     }
 }
 
 /// The contract writes an unset field as an empty string.
-fn given(text: &str) -> Option<&str> {
+pub(crate) fn given(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
@@ -313,6 +381,11 @@ fn bears(toleration: &Toleration, taint: &Taint) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reads::layout::everything;
+
+    fn whole(pod: &api::Pod) -> Pod<'_> {
+        Pod::new(pod, Access::to(&everything().pod)).unwrap()
+    }
 
     fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
         Toleration {
@@ -344,7 +417,7 @@ mod tests {
     #[test]
     fn what_is_not_given_is_none() {
         let pod = api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() };
-        let pod = Pod::new(&pod).unwrap();
+        let pod = whole(&pod);
         assert_eq!((pod.name(), pod.uid(), pod.priority_class(), pod.raw_json()), (None, None, None, None));
         assert_eq!((pod.claims().count(), pod.node_selectors().count()), (0, 0));
         assert_eq!((pod.node_affinity(), pod.nonzero_requests()), (None, &NOTHING_BY_DEFAULT));
@@ -362,7 +435,7 @@ mod tests {
             ..api::PodFacts::default()
         };
         let pod = api::Pod { facts: Some(facts.clone()), ..api::Pod::default() };
-        let pod = Pod::new(&pod).unwrap();
+        let pod = whole(&pod);
         assert_eq!(pod.node_affinity(), facts.node_affinity.as_ref());
         assert_eq!((pod.nonzero_requests().milli_cpu, pod.nonzero_requests().memory), (100, 7));
         assert_eq!(pod.node_selectors().collect::<Vec<_>>(), [("disk", "ssd")]);
@@ -370,10 +443,10 @@ mod tests {
 
     #[test]
     fn claims_are_those_of_the_volumes_and_those_of_the_name() {
-        let volume = |claim: &str| Volume { name: "v".into(), claim: claim.into() };
+        let volume = |claim: &str| Volume { claim: claim.into(), ..Volume::default() };
         let facts = api::PodFacts { volumes: vec![volume("shared"), volume("")], ..api::PodFacts::default() };
         let identity = api::PodIdentity { claims: vec!["disk-web-0".into()], ..api::PodIdentity::default() };
         let pod = api::Pod { facts: Some(facts), identity: Some(identity), ..api::Pod::default() };
-        assert_eq!(Pod::new(&pod).unwrap().claims().collect::<Vec<_>>(), ["shared", "disk-web-0"]);
+        assert_eq!(whole(&pod).claims().collect::<Vec<_>>(), ["shared", "disk-web-0"]);
     }
 }

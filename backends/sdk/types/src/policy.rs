@@ -2,7 +2,7 @@
 
 use crate::{
     Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node, NodeChange,
-    Nodes, NotReady, Pod, PodChange, Unanswered, Verdict, reads::access::unwritten,
+    Nodes, NotReady, Outcome, Pod, PodChange, Unanswered, Verdict, reads::access::unwritten,
 };
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
@@ -80,7 +80,7 @@ pub trait Policy: Send + Sync + 'static {
 
     /// How good is this node for the pod? Called also for nodes that [`filter`](Self::filter) refuses, if both are
     /// per node: scores then come in one round with the verdicts. Larger is better, unless the declared
-    /// [`Scale`](crate::Scale) is reversed. Called only if [`info`](Self::info) declares it with [`Info::scores`].
+    /// [`Scale`](crate::Scale) is reversed; [`NO_OPINION`](crate::NO_OPINION) if the policy has none about the node. Called only if [`info`](Self::info) declares it with [`Info::scores`].
     fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {
         unwritten("scores", "score or score_all")
     }
@@ -202,6 +202,70 @@ pub trait Policy: Send + Sync + 'static {
     /// waits.
     fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         unwritten("binds", "bind")
+    }
+
+    /// How an attempt to place a pod ended, of the pods about which [`filter`](Self::filter) or [`bind`](Self::bind) was called for
+    /// a decision: a policy that has changed something outside then undoes it. Called only if [`info`](Self::info) declares it
+    /// with [`Info::observes_outcomes`].
+    ///
+    /// An outcome comes at least once: again after an answer that was lost, from another replica of the gateway, and together
+    /// with those of its request after an error or a panic. So this must be idempotent, and an outcome of a pod that the policy
+    /// does not know is no error. One that comes again can be older than the latest attempt to place the pod. The outcomes of a
+    /// request come in their order.
+    ///
+    /// It must be quick; what takes long, such as a request to another server, belongs elsewhere: in a task of its own, behind a
+    /// queue. [`NotReady`] says that the policy cannot take the outcome now.
+    ///
+    /// ```
+    /// # use std::{collections::HashSet, sync::Mutex};
+    /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
+    /// # use extender_policy_sdk::{
+    /// #     Backend, Info, Node, NotReady, Outcome, OutcomeKind, Pod, PodPart, Policy, Reads, Verb, Verdict,
+    /// # };
+    /// /// Reserves the one license for the first pod that asks, by its UID.
+    /// #[derive(Default)]
+    /// struct License {
+    ///     reserved: Mutex<HashSet<String>>,
+    /// }
+    ///
+    /// impl Policy for License {
+    ///     fn info(&self) -> Info {
+    ///         let mut reads = Reads::new();
+    ///         reads.pod(PodPart::Identity);
+    ///         let filter = Verb::per_node().side_effects().reads(&reads);
+    ///         Info::new("license", "1.0.0").filters(filter).observes_outcomes()
+    ///     }
+    ///
+    ///     fn filter(&self, pod: &Pod, _: &Node) -> Verdict {
+    ///         let mut reserved = self.reserved.lock().unwrap();
+    ///         let Some(uid) = pod.uid() else { return Verdict::reject("pod has no UID") };
+    ///         if !reserved.contains(uid) && !reserved.is_empty() {
+    ///             return Verdict::reject("license is in use");
+    ///         }
+    ///         reserved.insert(uid.to_owned());
+    ///         Verdict::Accept
+    ///     }
+    ///
+    ///     fn observe(&self, outcome: &Outcome) -> Result<(), NotReady> {
+    ///         if let OutcomeKind::NotBound | OutcomeKind::Deleted = outcome.kind() {
+    ///             // Without an effect where it was released before.
+    ///             self.reserved.lock().unwrap().remove(outcome.uid());
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let (license, node) = (Backend::from(License::default()), [TestNode::new("a")]);
+    /// let [first, second] = ["u1", "u2"].map(|uid| TestPod::new("shop").identity("web", uid));
+    /// let rejected = |pod| testing::filter(license.clone(), pod, &node).unwrap().len();
+    /// assert_eq!((rejected(&first), rejected(&second)), (0, 1));
+    /// testing::observe(license.clone(), &first, OutcomeKind::Bound, "a").unwrap();
+    /// assert_eq!(rejected(&second), 1);
+    /// testing::observe(license.clone(), &first, OutcomeKind::Deleted, "").unwrap();
+    /// assert_eq!(rejected(&second), 0);
+    /// ```
+    fn observe(&self, _outcome: &Outcome<'_>) -> Result<(), NotReady> {
+        unwritten("observes_outcomes", "observe")
     }
 
     /// What a path shows of the policy's state, as one JSON value of at most 4 MiB. Called only for paths that

@@ -40,8 +40,8 @@ use self::{
 };
 
 /// What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more
-/// calls a cached answer serves and the fewer rows of the node table change. [Usage](crate::Verb::usage) and
-/// JSON are sent if the verb asks for them.
+/// calls a cached answer serves and the fewer rows of the node table change. [`Reads::everything`] is for policies that cannot
+/// know it.
 ///
 /// ```
 /// use extender_policy_sdk::{Info, Node, NodeKey, NodePart, Pod, Policy, Reads, Verb, Verdict};
@@ -90,6 +90,8 @@ pub struct Reads {
 /// What is read of one kind of object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Declared {
+    /// All facts and labels, which the parts and the labels then have, too.
+    everything: bool,
     parts: Parts,
     labels: Keys,
     annotations: Keys,
@@ -97,15 +99,6 @@ struct Declared {
     pods: Counted,
     /// Of the pod to be placed alone: how the pods in the cluster that are like it are counted.
     topologies: Topologies,
-}
-
-impl Declared {
-    fn keys(&mut self, map: Map) -> &mut Keys {
-        match map {
-            Map::Labels => &mut self.labels,
-            Map::Annotations => &mut self.annotations,
-        }
-    }
 }
 
 impl Reads {
@@ -116,6 +109,33 @@ impl Reads {
     /// Nothing yet: with this a verb knows how many nodes there are, and nothing else.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// All facts and all labels of pods and nodes, and the names of nodes; also those that a later version of the gateway
+    /// knows. For policies that find out at run time what they read, and for tests: each change of a fact is sent, and
+    /// a cached answer serves only pods that are equal in all facts. Not included, and to be declared besides: annotations,
+    /// [usage](NodePart::Usage), [images](NodePart::Images), JSON, counts of pods, and the [identity](PodPart::Identity) of the pod. A verb that has no
+    /// nodes, such as bind, reads everything of the pod.
+    ///
+    /// ```
+    /// use extender_policy_sdk::{NodePart, Reads};
+    ///
+    /// let mut reads = Reads::everything();
+    /// reads.node(NodePart::Usage);
+    /// reads.node_annotations("acme.io/");
+    /// ```
+    pub fn everything() -> Self {
+        let mut all = Self::new();
+        all.add_everything();
+        all
+    }
+
+    fn add_everything(&mut self) {
+        for (object, parts) in [(&mut self.pod, Parts::of_pods()), (&mut self.node, Parts::of_nodes())] {
+            object.everything = true;
+            object.parts = object.parts.with_all(parts);
+            object.labels.prefix(Map::Labels, "".into());
+        }
     }
 
     /// A label of nodes. Declared twice, it is the same key.
@@ -173,9 +193,8 @@ impl Reads {
 
     /// The pods on each node, counted by this. Declares the attribute of the pod, too, with which
     /// [`Node::pods_like`](crate::Node::pods_like) finds the pods that are like it. At most 8 different attributes. The
-    /// verb needs [`View::Facts`](crate::View::Facts) and a gateway that watches pods. It may be
-    /// [pure](crate::Verb::pure): the answer for a node is then cached until a pod is added to the node or removed from
-    /// it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some
+    /// verb needs a gateway that watches pods. It may be [pure](crate::Verb::pure): the answer for a node is then cached until
+    /// a pod is added to the node or removed from it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some
     /// milliseconds: two pods in a row can both see room for one. A gateway that binds asks again before each Binding.
     ///
     /// ```
@@ -317,33 +336,24 @@ impl Reads {
         }
     }
 
-    /// Everything that can be declared, with the same counts of pods: without a declaration there are none. The
-    /// identity of the pod is not included.
-    pub(crate) fn everything(&self) -> Self {
-        let mut all = Self::new();
-        all.node.parts = Parts::of_nodes();
-        all.pod.parts = Parts::of_pods();
-        for map in [Map::Labels, Map::Annotations] {
-            for object in [&mut all.node, &mut all.pod] {
-                object.keys(map).prefix(map, "".into());
-            }
+    /// The same and everything else that can be declared besides counts of pods. Neither JSON nor the identity of the pod is
+    /// allowed to pure verbs.
+    pub(crate) fn and_everything(&self, pure: bool) -> Self {
+        let mut all = self.clone();
+        all.add_everything();
+        all.node_annotations("");
+        all.pod_annotations("");
+        all.node(NodePart::Usage).node(NodePart::Images);
+        if !pure {
+            all.node(NodePart::RawJson).pod(PodPart::RawJson).pod(PodPart::Identity);
         }
-        all.node.pods = self.node.pods.clone();
-        all.pod.topologies = self.pod.topologies.clone();
         all
     }
 
-    /// Whether pods are counted, on nodes or in the cluster.
-    pub(crate) fn counts_pods(&self) -> bool {
-        !self.node.pods.is_empty() || !self.pod.topologies.is_empty()
-    }
-
-    /// Whether more than the name is read of nodes.
-    pub(crate) fn nodes(&self) -> bool {
-        // Only the pod to be placed has topologies.
-        let Declared { parts, labels, annotations, pods, topologies: _ } = &self.node;
-        let keys = [labels, annotations].into_iter().any(|keys| *keys != Keys::default());
-        keys || parts.without(NodePart::Name) != Parts::default() || *pods != Counted::default()
+    /// The same for a verb without nodes, which reads everything of none.
+    pub(crate) fn of_pod(&self) -> Self {
+        let node = if self.node.everything { Declared::default() } else { self.node.clone() };
+        Self { pod: self.pod.clone(), node }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The messages with nodes as this crate decodes them: like the generated ones, but the rows stay encoded. A
 //! generated row is some fifty allocations, and most policies look at a label or two.
 
-use extender_policy_api::v1beta1::{Call, Candidate, Pod, TableView, Verb};
+use extender_policy_api::v1beta1::{Call, Candidate, NodeReads, Pod, Verb};
 use prost::bytes::Bytes;
 
 use crate::wire::{Field, FieldValue, Fields};
@@ -130,8 +130,8 @@ pub struct SyncNodesRequest {
     pub table: String,
     #[prost(uint64, tag = "2")]
     pub version: u64,
-    #[prost(message, optional, tag = "3")]
-    pub view: Option<TableView>,
+    #[prost(message, optional, tag = "8")]
+    pub reads: Option<NodeReads>,
     #[prost(message, repeated, tag = "4")]
     pub upserts: Vec<TableEntry>,
     #[prost(uint32, repeated, tag = "5")]

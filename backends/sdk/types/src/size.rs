@@ -41,6 +41,11 @@ const fn first_amounts() -> usize {
     12 * (size_of::<String>() + size_of::<i64>())
 }
 
+/// The same for the labels of a selector.
+const fn first_labels() -> usize {
+    12 * 2 * size_of::<String>()
+}
+
 /// A key and a value in a `BTreeMap`, the nodes of which are at least half full.
 const MAP_ENTRY: usize = 4 * size_of::<String>();
 
@@ -92,6 +97,9 @@ const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) ->
     CountedField { field, bytes, kind: Kind::Element(name, shape) }
 }
 
+/// `ReportRequest`.
+pub const REPORT: Shape = &[plain(2, listed::<api::Outcome>())];
+
 /// `FilterRequest`, `ScoreRequest` and `ChangeRequest`.
 pub const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
 
@@ -124,9 +132,9 @@ pub const INTROSPECT: Shape = &[plain(4, MAP_ENTRY), plain(5, MAP_ENTRY)];
 
 /// `SyncNodesRequest`.
 pub const SYNC_NODES: Shape = &[
-    message(3, &[plain(2, listed::<String>()), message(4, NODE_READS)]),
     elements(4, listed::<TableEntry>() + READ_ROW, "upserts", &[]),
     numbers(5, listed::<u32>()),
+    message(8, NODE_READS),
 ];
 
 const NODE_READS: Shape = &[
@@ -138,21 +146,19 @@ const NODE_READS: Shape = &[
 
 const MAP_READS: Shape = &[plain(1, listed::<String>()), plain(2, listed::<String>())];
 
-/// `NodeRow`, where it is decoded as a whole.
+/// `NodeRow`, of which everything is decoded where it is not as the gateway writes it.
 pub(crate) const NODE_ROW: Shape = &[
     message(
         2,
         &[
-            plain(1, MAP_ENTRY),
-            plain(2, MAP_ENTRY),
             plain(3, listed::<api::Taint>()),
             plain(5, MAP_ENTRY),
             message(6, RESOURCES),
             message(7, RESOURCES),
-            plain(8, listed::<String>()),
-            plain(9, listed::<String>()),
-            numbers(10, listed::<u32>()),
-            numbers(11, listed::<u32>()),
+            message(12, MAP_VALUES),
+            message(13, MAP_VALUES),
+            messages(14, listed::<api::NodeImage>(), &[plain(1, listed::<String>())]),
+            plain(16, listed::<api::NodeAddress>()),
         ],
     ),
     message(4, &[message(1, RESOURCES)]),
@@ -165,15 +171,12 @@ pub(crate) const NODE_ROW: Shape = &[
 
 const RESOURCES: Shape = &[plain(5, MAP_ENTRY)];
 
+const MAP_VALUES: Shape = &[plain(1, listed::<String>()), numbers(2, listed::<u32>()), plain(3, MAP_ENTRY)];
+
+/// Rows may be empty: what they must have is what the verb reads, which is checked when they are read.
 const NODES: Shape = &[
-    message(2, &[elements(1, listed::<Bytes>() + READ_ROW, "nodes.rows.rows", &[])]),
-    message(
-        3,
-        &[
-            numbers(3, listed::<u32>() + FOUND_ROW),
-            elements(4, listed::<Bytes>() + READ_ROW, "nodes.table.rows", &[]),
-        ],
-    ),
+    message(2, &[plain(1, listed::<Bytes>() + READ_ROW)]),
+    message(3, &[numbers(3, listed::<u32>() + FOUND_ROW), plain(4, listed::<Bytes>() + READ_ROW)]),
 ];
 
 const CANDIDATE: Shape =
@@ -184,17 +187,21 @@ const POD: Shape = &[
     message(
         2,
         &[
-            plain(2, MAP_ENTRY),
-            plain(3, MAP_ENTRY),
             message(7, RESOURCES),
             plain(8, listed::<api::Toleration>()),
             plain(9, MAP_ENTRY),
             plain(10, listed::<api::Volume>()),
             message(12, NODE_AFFINITY),
-            plain(14, listed::<String>()),
-            plain(15, listed::<String>()),
-            numbers(16, listed::<u32>()),
-            numbers(17, listed::<u32>()),
+            message(18, MAP_VALUES),
+            message(19, MAP_VALUES),
+            messages(20, listed::<api::Container>(), &[plain(4, listed::<api::HostPort>())]),
+            message(21, POD_AFFINITY),
+            messages(
+                22,
+                listed::<api::TopologySpreadConstraint>(),
+                &[messages(4, first_labels(), LABEL_SELECTOR), plain(8, listed::<String>())],
+            ),
+            plain(23, listed::<api::ResourceClaim>()),
         ],
     ),
     messages(4, listed::<api::TopologyCounts>() + first_domains(), TOPOLOGY_COUNTS),
@@ -208,6 +215,24 @@ const NODE_AFFINITY: Shape = &[
     message(1, &[messages(1, listed::<api::NodeSelectorTerm>(), SELECTOR_TERM)]),
     messages(2, listed::<api::PreferredSchedulingTerm>(), &[message(2, SELECTOR_TERM)]),
 ];
+
+const POD_AFFINITY: Shape = &[
+    messages(1, listed::<api::PodAffinityTerm>(), AFFINITY_TERM),
+    messages(2, listed::<api::WeightedPodAffinityTerm>(), &[message(2, AFFINITY_TERM)]),
+    messages(3, listed::<api::PodAffinityTerm>(), AFFINITY_TERM),
+    messages(4, listed::<api::WeightedPodAffinityTerm>(), &[message(2, AFFINITY_TERM)]),
+];
+
+const AFFINITY_TERM: Shape = &[
+    messages(1, first_labels(), LABEL_SELECTOR),
+    plain(2, listed::<String>()),
+    messages(3, first_labels(), LABEL_SELECTOR),
+    plain(5, listed::<String>()),
+    plain(6, listed::<String>()),
+];
+
+const LABEL_SELECTOR: Shape =
+    &[plain(1, MAP_ENTRY), messages(2, listed::<api::NodeSelectorRequirement>(), REQUIREMENT)];
 
 const SELECTOR_TERM: Shape = &[
     messages(1, listed::<api::NodeSelectorRequirement>(), REQUIREMENT),

@@ -1,6 +1,6 @@
 //! A policy's verdict on one node, and why a call is not answered.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crate::BindFailed;
 
@@ -23,6 +23,10 @@ pub struct Refusal {
     /// The policy's rule that refuses, for people who look for the cause: `explain` and the gateway's decision log show
     /// it, the pod's condition does not. At most 63 bytes are sent.
     pub rule: Option<Reason>,
+    /// In how much time from now the verdict can be another one at the earliest, if nothing but time passes: until a
+    /// maintenance ends, for instance. A hint for people, which `explain` and the gateway's decision log show; sent in whole
+    /// seconds, rounded up. From a cached answer of a pure verb it is as old as that answer. `None` if it is not known.
+    pub retry_after: Option<Duration>,
 }
 
 /// What a refusal means for preemption: the two codes of kube-scheduler's plugins.
@@ -42,7 +46,12 @@ impl Verdict {
     /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a
     /// free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
     pub fn reject(reason: impl Into<Reason>) -> Self {
-        Self::Reject(Refusal { reason: reason.into(), kind: RejectionKind::Unschedulable, rule: None })
+        Self::Reject(Refusal {
+            reason: reason.into(),
+            kind: RejectionKind::Unschedulable,
+            rule: None,
+            retry_after: None,
+        })
     }
 
     /// Names the rule of the policy that refuses, as its author or operator calls it. An accepted node stays accepted.
@@ -58,6 +67,26 @@ impl Verdict {
         match self {
             Self::Accept => Self::Accept,
             Self::Reject(refusal) => Self::Reject(Refusal { rule: Some(name.into()), ..refusal }),
+        }
+    }
+
+    /// Says in how much time from now the verdict can be another one at the earliest, as [`Refusal::retry_after`] explains. An
+    /// accepted node stays accepted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use extender_policy_sdk::Verdict;
+    ///
+    /// let hour = Duration::from_secs(3_600);
+    /// let verdict = Verdict::reject("zone is in maintenance").unresolvable().retry_after(hour);
+    /// # assert!(matches!(verdict, Verdict::Reject(refusal) if refusal.retry_after == Some(hour)));
+    /// ```
+    #[must_use]
+    pub fn retry_after(self, time: Duration) -> Self {
+        match self {
+            Self::Accept => Self::Accept,
+            Self::Reject(refusal) => Self::Reject(Refusal { retry_after: Some(time), ..refusal }),
         }
     }
 

@@ -229,7 +229,7 @@ test('over a socket, answers carry the revision of the state that they are from'
         pod: { facts: {} },
         nodes: {
           count: 1,
-          form: { $case: 'rows', value: { rows: [{ facts: { labelValues: ['office'] } }] } },
+          form: { $case: 'rows', value: { rows: [{ facts: { labels: { values: ['office'] } } }] } },
         },
       });
       client.filter(request, (error, answer) => {

@@ -86,8 +86,8 @@ export class Reference extends Policy {
       .revision('reference-1')
       .filters(verb)
       .scores(verb, Scale.between(-1000, 1_000_000).normalize('minMax'))
-      .preempts(Verb.perNode().view('name').reads(preemptReads))
-      .binds(new Reads())
+      .preempts(Verb.perNode().reads(preemptReads))
+      .binds()
       .beforeFilter(
         Hook.changes('podLabels', 'podNodeSelector', 'podTolerations', 'podRequests').pure().reads(podReads),
       )

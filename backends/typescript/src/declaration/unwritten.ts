@@ -1,10 +1,11 @@
-/** Which declared verbs have no method: the defaults of {@link Policy} are for those that are not declared. */
+/** What is declared and has no method: the defaults of {@link Policy} are for what is not declared. */
 
+import type { InfoFields } from '../info.js';
 import { Policy } from '../policy.js';
 import type { VerbName } from './names.js';
 
-/** What declares a verb, and the methods that answer it, of which one is enough. */
-const METHODS: Readonly<Record<VerbName, readonly [declared: string, ...methods: string[]]>> = {
+/** What declares a verb or the outcomes, and the methods for it, of which one is enough. */
+const METHODS: Readonly<Record<VerbName | 'Report', readonly [declared: string, ...methods: string[]]>> = {
   Filter: ['filters', 'filter(pod, node)', 'filterAll(pod, nodes)'],
   Score: ['scores', 'score(pod, node)', 'scoreAll(pod, nodes)'],
   Preempt: ['preempts', 'preempt(pod, candidate)', 'preemptAll(pod, candidates)'],
@@ -12,12 +13,14 @@ const METHODS: Readonly<Record<VerbName, readonly [declared: string, ...methods:
   BeforeFilter: ['beforeFilter', 'beforeFilter(pod)'],
   BeforeFilterNodes: ['beforeFilterNodes', 'beforeFilterNode(pod, node)', 'beforeFilterNodes(pod, nodes)'],
   BeforeScore: ['beforeScore', 'beforeScore(pod, nodes)'],
+  Report: ['observesOutcomes', 'observe(outcome)'],
 };
 
-/** One sentence for each of these verbs that the policy has no method for. */
-export function unwritten(policy: Policy, served: Iterable<VerbName>): string[] {
-  return [...served].flatMap((verb) => {
-    const [declared, ...methods] = METHODS[verb];
+/** One sentence for each declaration that the policy has no method for. */
+export function unwritten(policy: Policy, { served, observesOutcomes }: InfoFields): string[] {
+  const declarations = [...served.keys(), ...(observesOutcomes ? (['Report'] as const) : [])];
+  return declarations.flatMap((name) => {
+    const [declared, ...methods] = METHODS[name];
     const names = methods.map((signature) => signature.replace(/\(.*/, ''));
     const isWritten = names.some((name) => Reflect.get(policy, name) !== Reflect.get(Policy.prototype, name));
     const remedy = `write ${methods.join(' or ')}, or remove the declaration`;

@@ -10,6 +10,12 @@ export const NODE_PARTS = {
   conditions: NodeNumber.CONDITIONS,
   capacity: NodeNumber.CAPACITY,
   allocatable: NodeNumber.ALLOCATABLE,
+  usage: NodeNumber.USAGE,
+  rawJson: NodeNumber.RAW_JSON,
+  images: NodeNumber.IMAGES,
+  systemInfo: NodeNumber.SYSTEM_INFO,
+  addresses: NodeNumber.ADDRESSES,
+  providerId: NodeNumber.PROVIDER_ID,
 } as const;
 
 /** The parts of pods, by their numbers in the contract. */
@@ -26,13 +32,42 @@ export const POD_PARTS = {
   nodeAffinity: PodNumber.NODE_AFFINITY,
   volumes: PodNumber.VOLUMES,
   schedulerName: PodNumber.SCHEDULER_NAME,
+  rawJson: PodNumber.RAW_JSON,
+  containers: PodNumber.CONTAINERS,
+  podAffinity: PodNumber.POD_AFFINITY,
+  topologySpread: PodNumber.TOPOLOGY_SPREAD,
+  resourceClaims: PodNumber.RESOURCE_CLAIMS,
+  podGroupName: PodNumber.POD_GROUP_NAME,
+  runtimeClassName: PodNumber.RUNTIME_CLASS_NAME,
+  preemptionPolicy: PodNumber.PREEMPTION_POLICY,
+  serviceAccountName: PodNumber.SERVICE_ACCOUNT_NAME,
 } as const;
 
-/** A part of a node besides labels and annotations. Each is the property of {@link Node} with the same name. */
+/** The parts that {@link Reads.everything} has without a declaration of their own. */
+export const INCLUDED_PARTS = {
+  node: without(NODE_PARTS, ['usage', 'rawJson', 'images']),
+  pod: without(POD_PARTS, ['identity', 'rawJson']),
+} as const;
+
+/**
+ * A part of a node besides labels and annotations. Each is the property of {@link Node} with the same name. `usage` needs
+ * a gateway that watches pods, and `rawJson`, several kilobytes for each node, is not for a pure verb. For `rawJson` and
+ * `images` the gateway keeps the JSON of all nodes.
+ */
 export type NodePart = keyof typeof NODE_PARTS;
 
 /**
  * A part of a pod besides labels and annotations. Each is the property of {@link Pod} with the same name; `identity` is
- * the name, the UID, and the claims whose name is derived from the pod's, and not for a pure verb.
+ * the name, the UID, the time of creation, and the claims whose name is derived from the pod's. `identity` and `rawJson`
+ * are not for a pure verb.
  */
 export type PodPart = keyof typeof POD_PARTS;
+
+function without<Part extends string>(
+  parts: Readonly<Record<Part, number>>,
+  excluded: readonly NoInfer<Part>[],
+): ReadonlySet<number> {
+  const numbers = new Set(Object.values<number>(parts));
+  excluded.forEach((part) => numbers.delete(parts[part]));
+  return numbers;
+}

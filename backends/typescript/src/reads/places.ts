@@ -29,10 +29,6 @@ export class DeclaredKeys {
     this.prefixes.add(text);
   }
 
-  get isEmpty(): boolean {
-    return this.keys.size === 0 && this.prefixes.size === 0;
-  }
-
   copy(): DeclaredKeys {
     const copy = new DeclaredKeys();
     this.keys.forEach((order, text) => copy.keys.set(text, order));

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import type { Scores } from '../gen/extender/policy/v1beta1/policy.js';
 import type { VerbInfo } from '../gen/extender/policy/v1beta1/info.js';
+import { NO_OPINION } from '../verdict.js';
 
 const NUMBERS = /(?<![\p{L}\p{N}_./:-])\p{N}+([.,]\p{N}+)*/gu;
 
@@ -17,6 +18,11 @@ interface Answered {
   readonly pod?: unknown;
 }
 
+/** The scores as the policy gave them. */
+export function scoresGiven({ values, absent }: Scores): number[] {
+  return values.map((value, position) => (absent.includes(position) ? NO_OPINION : value));
+}
+
 /** Scores are on the declared scale. */
 export function checkScores(
   declared: VerbInfo | undefined,
@@ -24,7 +30,7 @@ export function checkScores(
   nodes: readonly string[],
 ): void {
   const { scoreMin = -Infinity, scoreMax = Infinity } = declared ?? {};
-  const at = scores.findIndex((score) => score < scoreMin || score > scoreMax);
+  const at = scores.findIndex((score) => score !== NO_OPINION && (score < scoreMin || score > scoreMax));
   check(
     at < 0,
     `score returned ${String(scores[at])} for node "${String(nodes[at])}"; the declared scale is ${String(scoreMin)} to ${String(scoreMax)}: clamp the score, or declare another scale`,
@@ -72,7 +78,8 @@ function byPosition(
 ): Map<string, unknown> {
   const found = new Map<string, unknown>([['the pod', pod]]);
   const about = (position: number): string => `node "${String(names[position])}"`;
-  scores?.values.forEach((score, position) => found.set(about(position), score));
+  const given = scores === undefined ? [] : scoresGiven(scores);
+  given.forEach((score, position) => found.set(about(position), score));
   for (const { positions, ...answer } of [...rejections, ...nodes]) {
     positions.forEach((position) => found.set(about(position), answer));
   }

@@ -1,6 +1,6 @@
 /** What the gateway sends of pods and nodes to a verb, for tests of policies. */
 
-import type { Terms } from '../declaration.js';
+import type { MapValues } from '../gen/extender/policy/v1beta1/map.js';
 import {
   NodeFacts,
   type NodeRow,
@@ -13,10 +13,11 @@ import { Resources } from '../gen/extender/policy/v1beta1/resources.js';
 import { COUNTED_VALUE_BYTES, DOMAINS, NODE_COUNTS } from '../limits.js';
 import { Pod } from '../pod.js';
 import { Access } from '../reads/access.js';
-import type { Sent } from '../reads/layout.js';
-import { NODE_PARTS, POD_PARTS } from '../reads/parts.js';
+import type { Layout, Sent } from '../reads/layout.js';
+import { NODE_PARTS, type NodePart, POD_PARTS, type PodPart } from '../reads/parts.js';
 import type { Places } from '../reads/places.js';
 import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
+import { Reads } from '../reads.js';
 import { attributeKey } from '../row.js';
 import { compareBytes } from '../text.js';
 
@@ -36,48 +37,38 @@ export interface ClusterNode {
   readonly pods: readonly Running[];
 }
 
+/** What a count reads of a pod. */
+const COUNTED = new Access(Reads.everything().layout().pod);
+
+/** The fields of facts that are sent also if they are not set. */
+const DEFAULTS: Partial<NodeFacts & PodFacts> = { unschedulable: false, priority: 0 };
+
 /** The row of a node. */
-export function sentRow({ row, pods }: ClusterNode, terms: Terms): NodeRow {
-  const { layout } = terms;
-  if (layout === undefined) {
-    return {
-      ...row,
-      usage: terms.wantsUsage ? row.usage : undefined,
-      facts: terms.view === 'name' ? undefined : row.facts,
-    };
-  }
-  const facts = terms.view === 'name' ? undefined : row.facts;
+export function sentRow({ row, pods }: ClusterNode, { row: terms, node: sent }: Layout): NodeRow {
+  const has = (part: NodePart): boolean => sent.parts.has(NODE_PARTS[part]);
+  const facts = row.facts ?? NodeFacts.create();
   return {
-    name: terms.rowParts.name ? row.name : '',
-    facts: facts && narrowed(facts, NodeFacts.create(), NODE_PARTS, layout.node),
-    rawJson: terms.view === 'factsAndRaw' ? row.rawJson : new Uint8Array(),
-    usage: terms.wantsUsage ? row.usage : undefined,
-    podCounts: layout.node.pods.map((count) => countsOf(count, pods, reported(facts))),
+    name: terms.name ? row.name : '',
+    facts: terms.facts ? narrowed(facts, NodeFacts.create(), NODE_PARTS, sent) : undefined,
+    rawJson: has('rawJson') ? row.rawJson : new Uint8Array(),
+    usage: has('usage') ? row.usage : undefined,
+    podCounts: sent.pods.map((count) => countsOf(count, pods, reported(facts))),
   };
 }
 
 /** The pod to be placed on one of the nodes of the cluster. */
-export function sentPod(
-  pod: PodMessage,
-  sent: Sent | undefined,
-  cluster: readonly ClusterNode[],
-): PodMessage {
-  if (sent === undefined) {
-    return pod;
-  }
+export function sentPod(pod: PodMessage, sent: Sent, cluster: readonly ClusterNode[]): PodMessage {
   const topologyCounts = sent.topologies.map((topology) => domainsOf(topology, pod, cluster));
   return { ...sentVictim(pod, sent), topologyCounts };
 }
 
 /** A pod that would be evicted. */
-export function sentVictim(pod: PodMessage, sent: Sent | undefined): PodMessage {
-  if (sent === undefined) {
-    return pod;
-  }
+export function sentVictim(pod: PodMessage, sent: Sent): PodMessage {
+  const has = (part: PodPart): boolean => sent.parts.has(POD_PARTS[part]);
   return {
-    identity: sent.parts.has(POD_PARTS.identity) ? pod.identity : undefined,
+    identity: has('identity') ? pod.identity : undefined,
     facts: pod.facts && narrowed(pod.facts, PodFacts.create(), POD_PARTS, sent),
-    rawJson: pod.rawJson,
+    rawJson: has('rawJson') ? pod.rawJson : new Uint8Array(),
     topologyCounts: [],
   };
 }
@@ -92,51 +83,43 @@ function narrowed<F extends NodeFacts | PodFacts>(
   parts: Record<string, number>,
   sent: Sent,
 ): F {
+  const defaults = DEFAULTS as Partial<F>;
   const kept = Object.entries(parts)
     .filter(([, number]) => sent.parts.has(number))
-    .map(([part]) => (part === 'priorityClass' ? 'priorityClassName' : part))
+    .map(([part]) => (part === 'priorityClass' ? 'priorityClassName' : part) as keyof F)
     .filter((field) => field in none)
-    .map((field) => [field, facts[field as keyof F]] as const);
-  const labels = split(facts.labels, sent.labels);
-  const annotations = split(facts.annotations, sent.annotations);
+    .map((field) => [field, facts[field] ?? defaults[field]] as const);
   return {
     ...none,
     ...Object.fromEntries(kept),
-    labels: labels.entries,
-    annotations: annotations.entries,
-    labelValues: labels.values,
-    annotationValues: annotations.values,
-    absentLabels: labels.absent,
-    absentAnnotations: annotations.absent,
+    labels: sentMap(facts.labels, sent.labels),
+    annotations: sentMap(facts.annotations, sent.annotations),
   };
 }
 
-/** A map as values of declared keys, and entries with declared prefixes. */
-interface Split {
-  readonly values: string[];
-  readonly absent: number[];
-  readonly entries: Map<string, string>;
-}
-
-function split(map: ReadonlyMap<string, string>, places: Places): Split {
+/** The values of declared keys, and the entries with declared prefixes; undefined if there is nothing of either. */
+function sentMap(given: MapValues | undefined, places: Places): MapValues | undefined {
+  const map: ReadonlyMap<string, string> = given?.entries ?? new Map();
+  const entries = [...map].filter(([key]) => places.covers(key)).toSorted(([a], [b]) => compareBytes(a, b));
+  if (places.keys.length === 0 && entries.length === 0) {
+    return undefined;
+  }
   return {
     values: places.keys.map((key) => map.get(key) ?? ''),
     absent: places.keys.flatMap((key, position) => (map.has(key) ? [] : [position])),
-    entries: new Map(
-      [...map].filter(([key]) => places.covers(key)).toSorted(([a], [b]) => compareBytes(a, b)),
-    ),
+    entries: new Map(entries),
   };
 }
 
 /** What a pod has of an attribute. */
 function attributeOf(by: PodsBy, pod: PodMessage): Attribute | undefined {
-  const view = Pod.of(pod, Access.everything);
+  const view = Pod.of(pod, COUNTED);
   return view && by.of(view);
 }
 
 /** The names of the extended resources that a node reports. */
-function reported(facts: NodeFacts | undefined): ReadonlySet<string> {
-  return new Set([...(facts?.allocatable?.others.keys() ?? []), ...(facts?.capacity?.others.keys() ?? [])]);
+function reported({ allocatable, capacity }: NodeFacts): ReadonlySet<string> {
+  return new Set([...(allocatable?.others.keys() ?? []), ...(capacity?.others.keys() ?? [])]);
 }
 
 function countsOf(sent: SentCount, running: readonly Running[], extended: ReadonlySet<string>): PodCounts {
@@ -211,7 +194,7 @@ function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly Cluste
   }
   const requested = pod.facts?.requests?.others;
   for (const { row, pods } of cluster) {
-    const value = key === '' ? '' : row.facts?.labels.get(key);
+    const value = key === '' ? '' : row.facts?.labels?.entries.get(key);
     for (const equal of value === undefined ? [] : pods) {
       const attribute = attributeOf(by, equal.pod);
       const isLike = attribute?.namespace === wanted.namespace && attribute.value === wanted.value;

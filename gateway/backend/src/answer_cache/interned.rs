@@ -73,16 +73,25 @@ impl NodeGroup for Refusal {
     const MOST_KEY_BYTES: usize = usize::MAX;
 
     fn key(&self) -> Option<Vec<u8>> {
-        let Self { reason, rule, preemption_may_help, positions: _ } = self;
+        let Self { reason, rule, preemption_may_help, retry_after, positions: _ } = self;
         // No text has this byte.
-        let key = || [reason.as_bytes(), rule.as_bytes(), &[u8::from(*preemption_may_help)]].join(&0xff);
+        let key = || {
+            let may_help = [u8::from(*preemption_may_help)];
+            let retry_after = retry_after.map_or_else(Vec::new, |seconds| seconds.to_le_bytes().into());
+            [reason.as_bytes(), rule.as_bytes(), &may_help, &retry_after].join(&0xff)
+        };
         (reason.len() <= LONGEST_REASON).then(key)
     }
 
     fn without_nodes(&self) -> Self {
-        let Self { reason, rule, preemption_may_help, positions: _ } = self;
-        let (reason, rule) = (reason.clone(), rule.clone());
-        Self { reason, rule, preemption_may_help: *preemption_may_help, positions: Vec::new() }
+        let Self { reason, rule, preemption_may_help, retry_after, positions: _ } = self;
+        Self {
+            reason: reason.clone(),
+            rule: rule.clone(),
+            preemption_may_help: *preemption_may_help,
+            retry_after: *retry_after,
+            positions: Vec::new(),
+        }
     }
 
     fn positions(&self) -> &[u32] {

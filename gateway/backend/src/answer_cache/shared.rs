@@ -32,6 +32,7 @@ impl SharedCaches {
 mod tests {
     use std::num::NonZeroU32;
 
+    use extender_gateway_contract::api::ApiVersion;
     use extender_policy_api::v1beta1::GetInfoResponse;
 
     use super::*;
@@ -39,7 +40,7 @@ mod tests {
 
     fn handshake(revision: &str) -> Handshake {
         let response = GetInfoResponse { revision: revision.to_owned(), ..GetInfoResponse::default() };
-        Handshake { response, reads: Vec::new() }
+        Handshake { api: ApiVersion::NEWEST, response, reads: Vec::new() }
     }
 
     #[test]

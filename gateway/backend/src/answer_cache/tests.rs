@@ -31,6 +31,7 @@ fn refusal(reason: &str, positions: &[u32]) -> Refusal {
         reason: reason.into(),
         rule: reason.to_uppercase(),
         preemption_may_help: reason.len() > 1,
+        retry_after: (reason.len() > 1).then_some(30),
         positions: positions.into(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use extender_gateway_contract::{
     change::{ChangedParts, is_of_pod, part_in_words},
     pod::PodView,
-    row::{RowFields, RowView},
+    row::RowView,
 };
 use extender_gateway_core::{
     BackendFailure, FailureKind, PolicyVerb,
@@ -13,13 +13,10 @@ use extender_gateway_core::{
     reason,
     score::{Direction, Normalization, Range},
 };
-use extender_gateway_object::{
-    counted::{PodCountView, TopologyCountView},
-    view::{KeyPrefixes, NodeFactsView, PodFactsView},
-};
+use extender_gateway_object::counted::TopologyCountView;
 use extender_gateway_settings::{BackendSettings, NodeSource, Normalize, ScoreSettings};
 use extender_policy_api::v1beta1::{
-    self as api, ChangedPart, Effects, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
+    self as api, ChangedPart, Effects, GetInfoResponse, NodePart, PodPart, Scope, Verb, VerbInfo,
 };
 
 use super::{
@@ -30,6 +27,8 @@ use super::{
 /// The handshake to parse.
 pub(super) struct Reader<'r> {
     pub(super) response: &'r GetInfoResponse,
+    /// The package that it is in.
+    pub(super) api: ApiVersion,
     /// The names of its declarations, verb by verb.
     pub(super) reads: &'r [ReadsId],
     pub(super) known: &'r ClusterTables,
@@ -38,28 +37,19 @@ pub(super) struct Reader<'r> {
 impl Reader<'_> {
     /// The view of pods.
     fn pod(&self, verb: &VerbInfo) -> PodView {
-        let (facts, identity) = match &verb.reads {
-            None => (PodFactsView::from(self.prefixes()), verb.effects() != Effects::Pure),
-            Some(Reads { pod: None, .. }) => ((&api::PodReads::default()).into(), false),
-            Some(Reads { pod: Some(pod), .. }) => (pod.into(), reads_identity(pod)),
-        };
-        let topology = TopologyCountView::declared(topology_counts(verb)).into();
+        let pod = pod_reads(verb).cloned().unwrap_or_default();
+        let reads = |part: PodPart| pod.parts.contains(&part.into());
+        let topology = TopologyCountView::declared(&pod.topology_counts).into();
         if let Some(pods) = &self.known.pods {
             pods.register(&topology);
         }
-        PodView { facts: Arc::new(facts), identity, raw: self.response.pod_raw, topology }
-    }
-
-    /// The facts about nodes.
-    fn node_facts(&self, verb: &VerbInfo) -> NodeFactsView {
-        match &verb.reads {
-            None => self.prefixes().into(),
-            Some(reads) => (&reads.node.clone().unwrap_or_default()).into(),
+        PodView {
+            facts: Arc::new((&pod).into()),
+            identity: reads(PodPart::Identity),
+            raw: reads(PodPart::RawJson),
+            api: self.api,
+            topology,
         }
-    }
-
-    fn prefixes(&self) -> KeyPrefixes {
-        KeyPrefixes::new(self.response.annotation_prefixes.iter().cloned())
     }
 
     /// How the backend serves a verb.
@@ -91,14 +81,15 @@ impl Reader<'_> {
 
     /// Whether the verb is pure. A contradicting declaration is an error of the backend.
     fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
+        let reads_of_pod =
+            |part: PodPart| pod_reads(verb).is_some_and(|pod| pod.parts.contains(&part.into()));
+        let reads_of_node =
+            |part: NodePart| node_reads(verb).is_some_and(|node| node.parts.contains(&part.into()));
         let excluded = [
             (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
-            (verb.node_view() == NodeView::FactsAndRaw, "requests the JSON of nodes"),
-            (self.response.pod_raw, "requests the JSON of pods"),
-            (
-                verb.reads.iter().flat_map(|reads| &reads.pod).any(reads_identity),
-                "reads the identity of pods",
-            ),
+            (reads_of_node(NodePart::RawJson), "reads the JSON of nodes"),
+            (reads_of_pod(PodPart::RawJson), "reads the JSON of pods"),
+            (reads_of_pod(PodPart::Identity), "reads the identity of pods"),
         ];
         let pure = verb.effects() == Effects::Pure;
         match excluded.iter().find(|(holds, _)| pure && *holds) {
@@ -130,7 +121,7 @@ impl Reader<'_> {
             return Err(unsuitable("declares preempt pure, but its answers depend on the victims"));
         }
         let nodes = self.nodes(verb)?;
-        if nodes.rows != RowView::Name && nodes.column.is_none() {
+        if !nodes.rows.is_bare() && nodes.column.is_none() {
             return Err(unsuitable(
                 "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File",
             ));
@@ -144,7 +135,7 @@ impl Reader<'_> {
         let per_node = verb.scope() == Scope::Node && !side_effects;
         VerbPlan {
             nodes,
-            reads_of_pods: reads_of_pods(verb, &pod),
+            reads_of_pods: reads_of_pods(&pod),
             pod,
             reads_id: self.reads_id(verb),
             turn: if per_node { Turn::Parallel } else { Turn::InTurn },
@@ -164,15 +155,12 @@ impl Reader<'_> {
     fn pod_hook(&self, hook: PolicyVerb, wanted: Verb) -> Result<PodHookPlan, BackendFailure> {
         let name = hook.name();
         let verb = self.verb(wanted, name)?;
-        if verb.usage || verb.node_view != NodeView::Unspecified as i32 {
-            return Err(unsuitable(format!("declares that {name} reads nodes, but is about the pod alone")));
-        }
         let changes = self.changes(verb, hook)?;
         // There are no nodes on which an answer could depend.
         let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };
         let pure = self.is_pure(&alone, name)?;
         let pod = self.pod(verb);
-        let (reads_of_pods, reads_id) = (reads_of_pods(verb, &pod), self.reads_id(verb));
+        let (reads_of_pods, reads_id) = (reads_of_pods(&pod), self.reads_id(verb));
         Ok(PodHookPlan { pod, reads_id, reads_of_pods, pure, changes })
     }
 
@@ -237,8 +225,10 @@ impl Reader<'_> {
 
     /// The configured sources provide what the verb reads of pods.
     fn check_sources(&self, verb: &VerbInfo) -> Result<(), BackendFailure> {
-        let (topology, on_nodes) = (!topology_counts(verb).is_empty(), !pod_counts(verb).is_empty());
-        let wanted = [(verb.usage, "usage"), (on_nodes, "pod counts"), (topology, "topology counts")];
+        let topology = pod_reads(verb).is_some_and(|pod| !pod.topology_counts.is_empty());
+        let on_nodes = node_reads(verb).is_some_and(|node| !node.pod_counts.is_empty());
+        let usage = node_reads(verb).is_some_and(|node| node.parts.contains(&NodePart::Usage.into()));
+        let wanted = [(usage, "usage"), (on_nodes, "pod counts"), (topology, "topology counts")];
         let wanted = wanted.iter().find(|(wanted, _)| *wanted);
         if let Some((_, what)) = wanted.filter(|_| self.known.pods.is_none()) {
             return Err(unsuitable(format!(
@@ -260,22 +250,8 @@ impl Reader<'_> {
     }
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
-        let view = NodeView::try_from(verb.node_view).ok();
-        if verb.usage && view == Some(NodeView::Name) {
-            return Err(unsuitable("reads the usage of nodes, but requests only their names"));
-        }
-        let fields = RowFields {
-            facts: Arc::new(self.node_facts(verb)),
-            usage: verb.usage,
-            pod_counts: PodCountView::declared(pod_counts(verb)).into(),
-        };
-        let rows = view.and_then(|view| RowView::new(view, fields)).ok_or_else(|| {
-            unsuitable(format!(
-                "requests node view {}, which this gateway version does not support",
-                verb.node_view
-            ))
-        })?;
-        if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
+        let rows = RowView::new(&node_reads(verb).cloned().unwrap_or_default(), self.api);
+        if !rows.is_bare() && matches!(self.known.source, NodeSource::NamesOnly) {
             return Err(unsuitable(
                 "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File",
             ));
@@ -303,23 +279,17 @@ fn contradiction(hook: PolicyVerb, verb: &VerbInfo, part: ChangedPart) -> Option
     }
 }
 
-/// What a verb reads of pods, in words; `None` without a declaration.
-fn reads_of_pods(verb: &VerbInfo, pod: &PodView) -> Option<Arc<str>> {
-    verb.reads.is_some().then(|| reason::one_line(&pod.words(), reason::LONGEST).into())
+/// What a verb reads of pods, in words.
+fn reads_of_pods(pod: &PodView) -> Arc<str> {
+    reason::one_line(&pod.words(), reason::LONGEST).into()
 }
 
-fn pod_counts(verb: &VerbInfo) -> &[api::PodCountReads] {
-    let node = verb.reads.as_ref().and_then(|reads| reads.node.as_ref());
-    node.map_or(&[], |node| &node.pod_counts)
+fn node_reads(verb: &VerbInfo) -> Option<&api::NodeReads> {
+    verb.reads.as_ref()?.node.as_ref()
 }
 
-fn topology_counts(verb: &VerbInfo) -> &[api::TopologyCountReads] {
-    let pod = verb.reads.as_ref().and_then(|reads| reads.pod.as_ref());
-    pod.map_or(&[], |pod| &pod.topology_counts)
-}
-
-fn reads_identity(pod: &api::PodReads) -> bool {
-    pod.parts.contains(&PodPart::Identity.into())
+fn pod_reads(verb: &VerbInfo) -> Option<&api::PodReads> {
+    verb.reads.as_ref()?.pod.as_ref()
 }
 
 fn normalization(

@@ -6,7 +6,7 @@ use extender_gateway_core::BackendFailure;
 use extender_gateway_object::counted::CountedBy;
 use extender_policy_api::limits::READ_COUNTS;
 use extender_policy_api::v1beta1::{
-    MapReads, NodePart, NodeReads, NodeView, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
+    MapReads, NodePart, NodeReads, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
 };
 
 use super::reader::unsuitable;
@@ -17,11 +17,17 @@ type DeclaredCount<'r> = (i32, &'r str, &'r str);
 /// # Errors
 /// The declaration is contradictory, or names something that this version does not know.
 pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
-    let Some(Reads { pod, node, .. }) = &verb.reads else { return Ok(()) };
+    let Some(Reads { pod, node }) = &verb.reads else {
+        return Err(unsuitable(format!("does not declare what {name} reads; set VerbInfo.reads, if empty")));
+    };
     let check = || {
-        if let Some(PodReads { parts, labels, annotations, topology_counts }) = pod {
+        if let Some(PodReads { parts, labels, annotations, topology_counts, everything }) = pod {
             let is_known = |part: i32| PodPart::try_from(part).is_ok_and(|part| part != PodPart::Unspecified);
             check_parts(parts, is_known, "pods")?;
+            if *everything {
+                let apart = [PodPart::Identity, PodPart::RawJson].map(Into::into);
+                check_everything(parts, &apart, labels.as_ref(), "pods")?;
+            }
             check_map(labels.as_ref(), "labels of pods")?;
             check_map(annotations.as_ref(), "annotations of pods")?;
             let counts =
@@ -31,19 +37,22 @@ pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
                 return Err("topology counts of pods, which only filter and score can read".to_owned());
             }
         }
-        let Some(node @ NodeReads { parts, labels, annotations, pod_counts }) = node else { return Ok(()) };
+        let Some(node @ NodeReads { parts, labels, annotations, pod_counts, everything }) = node else {
+            return Ok(());
+        };
         let is_known = |part: i32| NodePart::try_from(part).is_ok_and(|part| part != NodePart::Unspecified);
         check_parts(parts, is_known, "nodes")?;
+        if *everything {
+            let apart = [NodePart::Usage, NodePart::RawJson, NodePart::Images].map(Into::into);
+            check_everything(parts, &apart, labels.as_ref(), "nodes")?;
+        }
         check_map(labels.as_ref(), "labels of nodes")?;
         check_map(annotations.as_ref(), "annotations of nodes")?;
         let counts = pod_counts.iter().map(|it| (it.by, it.label.as_str(), ""));
         check_counts(&counts.collect::<Vec<_>>(), "pod counts of nodes")?;
-        let gets_names_alone = verb.verb() == Verb::Bind || verb.node_view() == NodeView::Name;
-        if verb.verb() == Verb::BeforeFilter && *node != NodeReads::default() {
+        let is_about_the_pod = matches!(verb.verb(), Verb::Bind | Verb::BeforeFilter);
+        if is_about_the_pod && *node != NodeReads::default() {
             return Err("nodes, but is about the pod alone".to_owned());
-        }
-        if gets_names_alone && *node != NodeReads::default() {
-            return Err("nodes, but requests only their names".to_owned());
         }
         Ok(())
     };
@@ -58,6 +67,24 @@ fn check_parts(parts: &[i32], is_known: impl Fn(i32) -> bool, whose: &str) -> Re
     match parts.iter().find(|part| !seen.insert(**part)) {
         Some(twice) => Err(format!("part {twice} of {whose} twice")),
         None => Ok(()),
+    }
+}
+
+/// Rejects what `everything` includes already: declarations that mean the same are equal.
+fn check_everything(
+    parts: &[i32],
+    apart: &[i32],
+    labels: Option<&MapReads>,
+    whose: &str,
+) -> Result<(), String> {
+    if let Some(part) = parts.iter().find(|part| !apart.contains(part)) {
+        return Err(format!("everything of {whose} and part {part} of it, too; remove the part"));
+    }
+    match labels {
+        Some(labels) if *labels != MapReads::default() => {
+            Err(format!("everything of {whose} and labels of it, too; remove the labels"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@ use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_gateway_object::view::KeyPrefixes;
 use extender_gateway_settings::{Config, Normalize, ScoreSettings, Weight};
 use extender_policy_api::v1beta1::{
-    self as api, ChangedPart, Effects, GetInfoResponse, MapReads, NodeReads, NodeView, PodCountReads,
+    self as api, ChangedPart, Effects, GetInfoResponse, MapReads, NodePart, NodeReads, PodCountReads,
     PodPart, PodReads, Reads, Scope, TopologyCountReads, Verb, VerbInfo,
 };
 
@@ -22,17 +22,39 @@ fn known(source: NodeSource) -> ClusterTables {
     ClusterTables { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
 }
 
+fn everything() -> NodeReads {
+    NodeReads { everything: true, ..NodeReads::default() }
+}
+
+/// Parts of nodes alone.
+fn node_parts(parts: &[i32]) -> NodeReads {
+    NodeReads { parts: parts.to_vec(), ..NodeReads::default() }
+}
+
+/// A verb that reads everything of nodes.
 fn verb(verb: Verb) -> VerbInfo {
-    VerbInfo {
-        verb: verb as i32,
-        node_view: NodeView::Facts as i32,
-        scope: Scope::Node as i32,
-        ..Default::default()
-    }
+    let reads = Some(Reads { pod: None, node: Some(everything()) });
+    VerbInfo { verb: verb as i32, reads, scope: Scope::Node as i32, ..Default::default() }
 }
 
 fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
     GetInfoResponse { api_version: ApiVersion::NEWEST.package().into(), verbs, ..Default::default() }
+}
+
+#[test]
+fn outcomes_are_for_backends_that_serve_the_newest_package() {
+    let settings = configured("filter: {}");
+    for (api, service, expected) in [
+        (ApiVersion::NEWEST, "OutcomeService", true),
+        (ApiVersion::NEWEST, "HookService", false),
+        (ApiVersion::V1Alpha1, "OutcomeService", false),
+    ] {
+        let services = vec![format!("{}.{service}", api.package())];
+        let response = GetInfoResponse { services, ..response(vec![verb(Verb::Filter)]) };
+        let handshake = Handshake::read(&response.encode_to_vec(), api).unwrap();
+        let info = Info::read(handshake, &settings, &known(NodeSource::Request));
+        assert_eq!(info.takes_outcomes, expected, "{api:?} {service}");
+    }
 }
 
 fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettings {
@@ -59,7 +81,7 @@ fn configured(verbs: &str) -> config::BackendSettings {
 fn hook(verb: Verb, changes: &[ChangedPart]) -> VerbInfo {
     VerbInfo {
         verb: verb.into(),
-        node_view: if verb == Verb::BeforeFilter { NodeView::Unspecified } else { NodeView::Facts }.into(),
+        reads: Some(Reads { pod: None, node: (verb != Verb::BeforeFilter).then(everything) }),
         scope: Scope::Node.into(),
         changes: changes.iter().map(|part| (*part).into()).collect(),
         ..VerbInfo::default()
@@ -123,8 +145,8 @@ fn a_hook_that_cannot_be_used_says_why() {
             "declares beforeFilterNodes pure and also depends on the whole set of nodes; these are mutually exclusive",
         ),
         (
-            VerbInfo { node_view: 0, ..of_nodes() },
-            "requests node view 0, which this gateway version does not support",
+            VerbInfo { reads: None, ..of_nodes() },
+            "does not declare what beforeFilterNodes reads; set VerbInfo.reads, if empty",
         ),
     ] {
         assert_eq!(refusal(&info, &[HOOK_SERVICE]).as_deref(), Some(sentence));
@@ -156,10 +178,6 @@ fn a_hook_reads_no_topology_counts_and_one_of_the_pod_no_nodes() {
             reads(Reads { pod: Some(counting), ..Reads::default() }),
             "declares that beforeFilter reads topology counts of pods, which only filter and score can read",
         ),
-        (
-            VerbInfo { node_view: NodeView::Name.into(), ..of_pod() },
-            "declares that beforeFilter reads nodes, but is about the pod alone",
-        ),
     ] {
         assert_eq!(refusal(&info, &[HOOK_SERVICE]).as_deref(), Some(sentence));
     }
@@ -182,14 +200,9 @@ fn a_verb_that_cannot_be_used_says_why() {
             "requires \"usage\", which this gateway version does not support",
         ),
         (
-            response(vec![VerbInfo { node_view: 0, ..filter() }]),
+            response(vec![VerbInfo { reads: None, ..filter() }]),
             request(),
-            "requests node view 0, which this gateway version does not support",
-        ),
-        (
-            response(vec![VerbInfo { node_view: 77, ..filter() }]),
-            request(),
-            "requests node view 77, which this gateway version does not support",
+            "does not declare what filter reads; set VerbInfo.reads, if empty",
         ),
         (
             response(vec![filter()]),
@@ -304,15 +317,17 @@ fn scores_that_outweigh_plugins_are_noticed() {
 #[test]
 fn preempt_calls_bring_no_nodes() {
     let table = || Some(Arc::new(NodeTable::new()));
-    let preempt = |view: NodeView| VerbInfo { node_view: view as i32, ..verb(Verb::Preempt) };
+    let preempt = |node: NodeReads| VerbInfo { verb: Verb::Preempt.into(), ..of_nodes(node) };
+    let name = || node_parts(&[NodePart::Name.into()]);
     let facts =
         "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File";
     for (verbs, known, expected) in [
-        (vec![preempt(NodeView::Name)], known(NodeSource::Request), Ok(RowView::Name)),
-        (vec![preempt(NodeView::Name)], known(NodeSource::NamesOnly), Ok(RowView::Name)),
-        (vec![preempt(NodeView::Facts)], known(NodeSource::Request), Err(facts)),
+        (vec![preempt(name())], known(NodeSource::Request), Ok(RowView::Name)),
+        (vec![preempt(name())], known(NodeSource::NamesOnly), Ok(RowView::Name)),
+        (vec![preempt(NodeReads::default())], known(NodeSource::NamesOnly), Ok(RowView::Nothing)),
+        (vec![preempt(everything())], known(NodeSource::Request), Err(facts)),
         (
-            vec![preempt(NodeView::Facts)],
+            vec![preempt(everything())],
             ClusterTables { table: table(), ..known(NodeSource::Watch) },
             Ok(RowView::Facts(KeyPrefixes::default().into())),
         ),
@@ -331,8 +346,11 @@ fn preempt_calls_bring_no_nodes() {
 
 #[test]
 fn rows_are_kept_for_configured_verbs_alone() {
-    let raw = |wanted: Verb| VerbInfo { node_view: NodeView::FactsAndRaw as i32, ..verb(wanted) };
-    let named = VerbInfo { node_view: NodeView::Name as i32, ..verb(Verb::Filter) };
+    let raw = |wanted: Verb| {
+        let node = NodeReads { parts: vec![NodePart::RawJson.into()], ..everything() };
+        VerbInfo { verb: wanted.into(), ..of_nodes(node) }
+    };
+    let named = of_nodes(node_parts(&[NodePart::Name.into()]));
     let table = Arc::new(NodeTable::new());
     let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     let response = response(vec![named, raw(Verb::Score), raw(Verb::Preempt)]);
@@ -357,9 +375,12 @@ fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
     let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     let mut latest = None;
     for number in 0..200 {
-        let verbs = vec![verb(Verb::Filter), verb(Verb::Score), verb(Verb::Preempt)];
-        let prefixes = vec![format!("example.com/{number}")];
-        let response = GetInfoResponse { annotation_prefixes: prefixes, ..response(verbs) };
+        let annotations = Some(map(&[], &[&format!("example.com/{number}")]));
+        let reading = |verb: Verb| VerbInfo {
+            verb: verb.into(),
+            ..of_nodes(NodeReads { annotations: annotations.clone(), ..everything() })
+        };
+        let response = response([Verb::Filter, Verb::Score, Verb::Preempt].map(reading).into());
         // The old one is used until the new one exists.
         let next = read(&response, &configured("filter: {}, score: {weight: 1}, preempt: {}"), &known);
         assert!(table.columns() <= 2 && known.offered.columns() <= 2, "after {number} handshakes");
@@ -410,14 +431,14 @@ fn a_declaration_that_cannot_be_used_says_why() {
         of_nodes(NodeReads { labels: Some(map(keys, prefixes)), ..NodeReads::default() })
     };
     let pod_parts = |parts: &[i32]| of_pods(PodReads { parts: parts.to_vec(), ..PodReads::default() });
-    let node_parts = |parts: &[i32]| of_nodes(NodeReads { parts: parts.to_vec(), ..NodeReads::default() });
+    let node_parts = |parts: &[i32]| of_nodes(node_parts(parts));
     let identity = PodPart::Identity.into();
     for (verb, sentence) in [
         (pod_parts(&[77]), "part 77 of pods, which this gateway version does not support"),
         (pod_parts(&[0]), "part 0 of pods, which this gateway version does not support"),
         (pod_parts(&[-1]), "part -1 of pods, which this gateway version does not support"),
         (pod_parts(&[3, 2, 3]), "part 3 of pods twice"),
-        (node_parts(&[7]), "part 7 of nodes, which this gateway version does not support"),
+        (node_parts(&[77]), "part 77 of nodes, which this gateway version does not support"),
         (node_parts(&[1, 1]), "part 1 of nodes twice"),
         (labels(&[""], &[]), "labels of nodes with an empty key"),
         (
@@ -441,8 +462,15 @@ fn a_declaration_that_cannot_be_used_says_why() {
             r#"annotations of pods with keys that are not in ascending order: "b" before "a""#,
         ),
         (
-            VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
-            "nodes, but requests only their names",
+            of_nodes(NodeReads {
+                parts: vec![NodePart::Usage.into(), NodePart::Taints.into()],
+                ..everything()
+            }),
+            "everything of nodes and part 1 of it, too; remove the part",
+        ),
+        (
+            of_pods(PodReads { everything: true, labels: Some(map(&["a"], &[])), ..PodReads::default() }),
+            "everything of pods and labels of it, too; remove the labels",
         ),
     ] {
         let info = read(&response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
@@ -455,26 +483,19 @@ fn a_declaration_that_cannot_be_used_says_why() {
     assert_eq!(info.about_nodes(PolicyVerb::Filter).unwrap_err().detail, expected);
     let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
     let info = read(&response(vec![bind]), &configured("bind: {}"), &known(NodeSource::Request));
-    let expected = "declares that bind reads nodes, but requests only their names";
+    let expected = "declares that bind reads nodes, but is about the pod alone";
     assert_eq!(info.bind().unwrap_err().detail, expected);
 }
 
 #[test]
 fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
-    let usage = VerbInfo {
-        verb: Verb::Filter as i32,
-        usage: true,
-        node_view: NodeView::Name as i32,
-        ..VerbInfo::default()
-    };
-    let watched = ClusterTables { pods: Some(Arc::new(PodTable::new())), ..known(NodeSource::Request) };
-    let info = read(&response(vec![usage]), &configured("filter: {}"), &watched);
+    let usage = of_nodes(node_parts(&[NodePart::Usage.into()]));
+    let info = read(&response(vec![usage]), &configured("filter: {}"), &known(NodeSource::Request));
     assert_eq!(
         info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
-        "reads the usage of nodes, but requests only their names"
+        "needs usage, but pods are not watched; set pods.source: Watch"
     );
-    let preempt =
-        VerbInfo { verb: Verb::Preempt as i32, effects: Effects::Pure.into(), ..VerbInfo::default() };
+    let preempt = VerbInfo { effects: Effects::Pure.into(), ..verb(Verb::Preempt) };
     let info = read(&response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
     assert_eq!(
         info.about_nodes(PolicyVerb::Preempt).unwrap_err().detail,
@@ -578,12 +599,12 @@ fn equal_declarations_share_a_view_and_scores_come_with_filter_only_then() {
     let table = Arc::new(NodeTable::new());
     let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     for (of_score, views, scores) in [
-        (Some(reads(one, "zone")), 1, ScoresWanted::Wanted),
-        (Some(reads(other, "zone")), 1, ScoresWanted::Unwanted),
-        (Some(reads(one, "rack")), 2, ScoresWanted::Unwanted),
-        (None, 2, ScoresWanted::Unwanted),
+        (reads(one, "zone"), 1, ScoresWanted::Wanted),
+        (reads(other, "zone"), 1, ScoresWanted::Unwanted),
+        (reads(one, "rack"), 2, ScoresWanted::Unwanted),
+        (Reads { pod: None, node: Some(everything()) }, 2, ScoresWanted::Unwanted),
     ] {
-        let score = VerbInfo { reads: of_score, ..verb(Verb::Score) };
+        let score = VerbInfo { reads: Some(of_score), ..verb(Verb::Score) };
         let verbs = vec![declaring(reads(one, "zone")), score];
         let info = read(&response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
         assert_eq!((table.columns(), info.scores_with_filter), (views, scores));

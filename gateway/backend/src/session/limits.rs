@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::SessionPublisher;
 
-use crate::info::{Info, UnscaledScores};
+use crate::info::{ClusterTables, Info, UnscaledScores};
 
 /// The limits of one backend over all of its sessions.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Default for SessionLimits {
 
 impl SessionLimits {
     /// Logs that a backend is ready, and the configured verbs that it cannot serve.
-    pub(super) fn announce(&self, settings: &config::BackendSettings, info: &Info) {
+    pub(super) fn announce(&self, settings: &config::BackendSettings, info: &Info, known: &ClusterTables) {
         let Some(similar) = self.announcements.permit() else { return };
         let (backend, name) = (&settings.name, &info.name);
         let (version, revision) = (&info.version, &info.revision);
@@ -51,6 +51,12 @@ impl SessionLimits {
         if let [first, others @ ..] = &info.introspection.left_out[..] {
             let others = others.len();
             tracing::warn!(%backend, others, "a path that the backend shows cannot be used: {first}");
+        }
+        if info.takes_outcomes && known.pods.is_none() {
+            tracing::warn!(
+                %backend,
+                "pods are not watched, so the backend is not told which pods others bind, and which are deleted; set pods.source: Watch"
+            );
         }
     }
 }
@@ -202,25 +208,22 @@ fn pause(changes: u32) -> Duration {
 
 /// What a handshake requests. Lists are unordered: a backend may write them from a map.
 fn views(info: &GetInfoResponse) -> impl PartialEq + use<> {
-    let verb = |verb: &VerbInfo| {
-        let reads = verb.reads.clone().map(in_order).map(|reads| reads.encode_to_vec());
-        (verb.verb, verb.node_view, verb.usage, reads)
-    };
-    let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
+    let verb =
+        |verb: &VerbInfo| (verb.verb, verb.reads.clone().map(in_order).map(|reads| reads.encode_to_vec()));
     let verbs: BTreeSet<_> = info.verbs.iter().map(verb).collect();
-    (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
+    (verbs, info.services.iter().cloned().collect::<BTreeSet<_>>())
 }
 
 /// The declaration with its unordered lists in order.
 fn in_order(mut reads: Reads) -> Reads {
-    let Reads { pod, node, .. } = &mut reads;
+    let Reads { pod, node } = &mut reads;
     let mut maps = Vec::new();
     // Counts are ordered.
-    if let Some(PodReads { parts, labels, annotations, topology_counts: _ }) = pod {
+    if let Some(PodReads { parts, labels, annotations, topology_counts: _, everything: _ }) = pod {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
-    if let Some(NodeReads { parts, labels, annotations, pod_counts: _ }) = node {
+    if let Some(NodeReads { parts, labels, annotations, pod_counts: _, everything: _ }) = node {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
@@ -281,8 +284,10 @@ mod tests {
     }
 
     fn asking_for(prefix: u32) -> GetInfoResponse {
-        let annotation_prefixes = vec![format!("{prefix}.example.com/")];
-        GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() }
+        let annotations = MapReads { keys: vec![format!("{prefix}.example.com/")], ..MapReads::default() };
+        let node = NodeReads { annotations: Some(annotations), ..NodeReads::default() };
+        let verb = VerbInfo { reads: Some(Reads { node: Some(node), pod: None }), ..VerbInfo::default() };
+        GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -306,15 +311,6 @@ mod tests {
         assert_eq!((1..=10).filter(|prefix| changes.try_accept(&asking_for(*prefix), false)).count(), 5);
         tokio::time::advance(PAUSES.after(0)).await;
         assert!(changes.try_accept(&asking_for(0), false));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn prefixes_in_another_order_are_the_same_view() {
-        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
-        let reversed = prefixes.iter().rev().cloned().collect();
-        let listing =
-            |annotation_prefixes| GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() };
-        assert!(views(&listing(prefixes)) == views(&listing(reversed)));
     }
 
     #[tokio::test(start_paused = true)]

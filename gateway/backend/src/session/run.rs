@@ -265,9 +265,9 @@ impl Connecting<'_> {
         };
         let is_impure = !is_new && current.is_some_and(|session| session.cache.is_impure());
         // What it shows, and who leads, has nothing to do with its answers.
-        let Handshake { response, reads } = handshake.clone();
+        let Handshake { api, response, reads } = handshake.clone();
         let response = GetInfoResponse { introspection: Vec::new(), controllers: None, ..response };
-        let key = Handshake { response, reads };
+        let key = Handshake { api, response, reads };
         let cache = self.task.caches.of(&key, || {
             let cache = AnswerCache::new(&cached, cadences.check_every);
             if is_impure {
@@ -278,7 +278,7 @@ impl Connecting<'_> {
         });
         if is_new {
             known.connection.endpoint.breakers.probe_now();
-            self.limits.announce(settings, &info);
+            self.limits.announce(settings, &info, tables);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
         self.publisher.publish(Ok(Session {
@@ -344,6 +344,7 @@ impl Known {
             endpoint: Arc::clone(endpoint),
             has_ended: AtomicBool::new(false),
             has_failed_a_call: AtomicBool::new(false),
+            refuses_outcomes: AtomicBool::new(false),
         });
         Self {
             streams: Streams::new(task, Arc::clone(&connection)),

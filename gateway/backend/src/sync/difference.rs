@@ -5,22 +5,25 @@ use std::mem;
 use bytes::Bytes;
 use extender_gateway_cluster::table::{NodeRow, RowId, TableSnapshot, ViewId};
 use extender_gateway_contract::{
+    api::ApiVersion,
     nodes::TableName,
     protobuf::{PREFIX, put_head, put_number},
-    row::put_row,
+    row::{RowView, put_row},
+    v1alpha1::{self, TableView},
 };
-use extender_policy_api::v1beta1::TableView;
 use prost::encoding::{encoded_len_varint, message, uint32};
 
 /// Fields of `SyncNodesRequest`.
 /// In v1alpha1 a number.
 const TABLE_NUMBER: u32 = 1;
 const VERSION: u32 = 2;
+/// In v1alpha1, in place of `reads`.
 const VIEW: u32 = 3;
 const UPSERTS: u32 = 4;
 const REMOVED: u32 = 5;
 const COMPLETE: u32 = 6;
 const TABLE: u32 = 7;
+const READS: u32 = 8;
 /// Fields of `TableEntry`.
 const ID: u32 = 1;
 const ROW: u8 = 2;
@@ -56,8 +59,8 @@ pub(super) struct SentRows {
     pub(super) table: TableName,
     /// The version of the table after the last message.
     pub(super) version: u64,
-    /// The view, until the first message.
-    view: Option<TableView>,
+    /// What the rows contain, until the first message.
+    view: Option<RowView>,
     /// The row sent for each slot.
     slots: Vec<Option<SentRow>>,
     /// The table's version at the last comparison.
@@ -73,7 +76,7 @@ struct SentRow {
 
 impl SentRows {
     /// Nothing sent yet, for a table with this name.
-    pub(super) fn new(table: TableName, view: TableView) -> Self {
+    pub(super) fn new(table: TableName, view: RowView) -> Self {
         Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
     }
 
@@ -148,11 +151,21 @@ impl SentRows {
         let mut bytes = vec![0; PREFIX];
         self.table.put(TABLE, TABLE_NUMBER, &mut bytes);
         put_number(VERSION, self.version, &mut bytes);
+        let api = self.table.api;
         if let Some(view) = self.view.take() {
-            message::encode(VIEW, &view, &mut bytes);
+            match api {
+                ApiVersion::V1Beta1 => message::encode(READS, &view.reads(), &mut bytes),
+                ApiVersion::V1Alpha1 => message::encode(VIEW, &TableView::new(&view), &mut bytes),
+            }
         }
+        let begin = bytes.len();
         for (id, row) in upserts {
             put_entry(*id, row, &mut bytes);
+        }
+        if api == ApiVersion::V1Alpha1 {
+            let older = v1alpha1::upserts(&bytes[begin..]);
+            bytes.truncate(begin);
+            bytes.extend(older);
         }
         uint32::encode_packed(REMOVED, removed, &mut bytes);
         if *complete {

@@ -256,3 +256,55 @@ fn a_pod_of_a_list_that_cannot_be_read_counts_as_before() {
     }
     assert_eq!((table.reduced(), cpu_on(&table, "n1")), (0, 0));
 }
+
+/// Follows all pods, and notes what it is told.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl PodFollower for Notes {
+    fn followed(&self) -> Vec<Arc<str>> {
+        ["u-1", "u-2", "u-3", "u-4", "u-5"].map(Arc::from).into()
+    }
+
+    fn on_node(&self, uid: &str, node: &str) {
+        self.0.lock().push(format!("{uid} on {node}"));
+    }
+
+    fn gone(&self, uid: &str) {
+        self.0.lock().push(format!("{uid} gone"));
+    }
+}
+
+#[test]
+fn followers_are_told_what_becomes_of_pods() {
+    let (table, notes) = (PodTable::new(), Arc::new(Notes::default()));
+    let follow = || {
+        let follower: Weak<dyn PodFollower> = Arc::<Notes>::downgrade(&notes);
+        table.follow(follower);
+    };
+    follow();
+    // It is told once.
+    follow();
+    let told = || std::mem::take(&mut *notes.0.lock());
+    table.apply(pod("web", "u-1", "").as_bytes()).unwrap();
+    assert_eq!(told(), [""; 0]);
+    table.apply(pod("web", "u-1", "a").as_bytes()).unwrap();
+    // Another pod of its name.
+    table.apply(pod("web", "u-2", "").as_bytes()).unwrap();
+    table.remove("u-2");
+    let ended = pod("db", "u-3", "a").replace("{}}", r#"{"phase":"Failed"}}"#);
+    table.apply(ended.as_bytes()).unwrap();
+    assert_eq!(told(), ["u-1 on a", "u-1 gone", "u-2 gone", "u-3 gone"]);
+    // What a list has that the watch has missed; nothing about u-5, which neither has had.
+    table.apply(pod("web", "u-1", "").as_bytes()).unwrap();
+    table.apply(pod("api", "u-4", "").as_bytes()).unwrap();
+    let mut list = table.relist();
+    list.add(pod("api", "u-4", "b").as_bytes()).unwrap();
+    list.add(ended.as_bytes()).unwrap();
+    table.replace(list);
+    assert_eq!(told(), ["u-1 gone", "u-3 gone", "u-4 on b"]);
+    let weak = Arc::downgrade(&notes);
+    drop(notes);
+    table.remove("u-4");
+    assert_eq!(weak.strong_count(), 0);
+}

@@ -107,15 +107,16 @@ impl NodeEntry {
         let usage = if view.wants_usage() { Some(pods?.usage(name)) } else { None };
         let counted = view.pod_counts().iter().map(|counts| pods?.counts(name, counts));
         let pod_counts = counted.collect::<Option<Vec<_>>>()?;
-        let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
+        let json = if view.needs_json() { Some(self.raw.as_deref()?) } else { None };
+        let images = json.filter(|_| view.wants_images()).map(node::images).unwrap_or_default();
         let facts = match view.facts() {
-            Some(view) => Some(facts::in_view(self.facts.as_ref()?, view)),
+            Some(view) => Some(facts::in_view(self.facts.as_ref()?, view, &images)),
             None => None,
         };
         let row = RowMessage {
             name: if view.has_name() { name } else { "" },
             facts: facts.as_deref(),
-            raw,
+            raw: json.filter(|_| view.wants_raw()),
             usage: usage.as_ref(),
             pod_counts: &pod_counts,
         };

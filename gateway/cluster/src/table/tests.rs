@@ -47,7 +47,11 @@ fn direct(view: &RowView, json: &[u8]) -> NodeRow {
     let node = node::parse(json).unwrap();
     let facts = view.facts().map(|view| {
         let mut facts = node.facts();
-        facts.annotations.retain(|key, _| view.annotations.prefixes.want(key));
+        let wanted = |key: &String, _: &mut String| view.annotations.prefixes.want(key);
+        if let Some(annotations) = &mut facts.annotations {
+            annotations.entries.retain(wanted);
+        }
+        facts.annotations.take_if(|annotations| annotations.entries.is_empty());
         facts
     });
     let raw_json = if view.wants_raw() { Bytes::copy_from_slice(json) } else { Bytes::new() };
@@ -109,7 +113,7 @@ fn a_heartbeat_changes_nothing_but_rows_with_json() {
 
     assert!(table.apply(&json("n1", "b", 3)).unwrap());
     assert!(changed(&mut changes));
-    assert_eq!(row(&table, "n1", view).unwrap().facts.unwrap().labels["zone"], "b");
+    assert_eq!(row(&table, "n1", view).unwrap().facts.unwrap().labels.unwrap().entries["zone"], "b");
 
     let raw = table.register(raw()).leak();
     table.apply(&json("n1", "b", 4)).unwrap();
@@ -138,7 +142,7 @@ fn a_list_replaces_everything() {
     let mut changes = table.changes();
     replace(&table, &[json("n2", "b", 2), json("n3", "c", 2)]);
     assert!(changed(&mut changes) && !changed(&mut changes), "one change");
-    let zones = ["n1", "n2", "n3"].map(|name| row(&table, name, view)?.facts?.labels.remove("zone"));
+    let zones = ["n1", "n2", "n3"].map(|name| row(&table, name, view)?.facts?.labels?.entries.remove("zone"));
     assert_eq!(zones, [None, Some("b".to_owned()), Some("c".to_owned())]);
     assert_eq!(table.len(), 2);
 
@@ -418,7 +422,7 @@ fn a_call_gets_the_rows_of_its_own_nodes() {
         let late = table.register(RowView::Facts(KeyPrefixes::all().into())).leak();
         let (_, row) = send(&table, &json("n1", "a", 1), late);
         let row = NodeRows::decode(row).unwrap().rows.remove(0);
-        assert_eq!(row.facts.unwrap().labels["zone"], "a");
+        assert_eq!(row.facts.unwrap().labels.unwrap().entries["zone"], "a");
     }
 }
 

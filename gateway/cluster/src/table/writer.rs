@@ -72,7 +72,7 @@ impl TableWriter {
     }
 
     pub(super) fn wants_raw(&self) -> bool {
-        self.rows.id_per_row || self.views().any(RowView::wants_raw)
+        self.rows.id_per_row || self.views().any(RowView::needs_json)
     }
 
     pub(super) fn relist(&self) -> NodeRelist {

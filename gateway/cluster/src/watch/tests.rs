@@ -154,7 +154,7 @@ fn zones(table: &NodeTable, view: ViewId) -> Vec<String> {
     let read = table.read();
     let rows = ["n1", "n2", "n3", "n4"].iter().filter_map(|name| read.row(name, view));
     let rows = rows.map(|row| NodeRows::decode(row.bytes.clone()).unwrap().rows.remove(0));
-    rows.map(|row| format!("{} {}", row.name, row.facts.unwrap().labels["zone"])).collect()
+    rows.map(|row| format!("{} {}", row.name, row.facts.unwrap().labels.unwrap().entries["zone"])).collect()
 }
 
 /// Waits until the table has exactly these.

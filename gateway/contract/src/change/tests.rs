@@ -2,7 +2,7 @@
 
 use extender_gateway_object::view::KeyPrefixes;
 use extender_policy_api::v1beta1::{
-    MapReads, NodeAffinity, NodeReads, NodeSelector, NodeView, PodCounts, PodReads, Toleration,
+    MapReads, NodeAffinity, NodeReads, NodeSelector, PodCounts, PodReads, Toleration,
 };
 use proptest::{prelude::*, sample::subsequence};
 use prost::Message;
@@ -77,6 +77,10 @@ prop_compose! {
     }
 }
 
+fn entries(entries: BTreeMap<String, String>) -> Option<MapValues> {
+    (!entries.is_empty()).then(|| MapValues { entries, ..MapValues::default() })
+}
+
 prop_compose! {
     fn node_facts()(
         labels in map(),
@@ -85,7 +89,14 @@ prop_compose! {
         allocatable in prop::option::of(resources()),
         capacity in prop::option::of(resources()),
     ) -> NodeFacts {
-        NodeFacts { labels, annotations, taints, allocatable, capacity, ..NodeFacts::default() }
+        NodeFacts {
+            labels: entries(labels),
+            annotations: entries(annotations),
+            taints,
+            allocatable,
+            capacity,
+            ..NodeFacts::default()
+        }
     }
 }
 
@@ -110,14 +121,13 @@ prop_compose! {
             ..NodeReads::default()
         };
         let facts = if declares { (&reads).into() } else { KeyPrefixes::all().into() };
-        let fields = RowFields { facts: std::sync::Arc::new(facts), usage, ..RowFields::default() };
-        RowView::new(NodeView::Facts, fields).unwrap()
+        RowView::Facts(RowFields { facts: std::sync::Arc::new(facts), usage, ..RowFields::default() })
     }
 }
 
 /// A row as the table writes it.
 fn row(facts: &NodeFacts, usage: &NodeUsage, view: &RowView) -> Bytes {
-    let facts = facts::in_view(&facts.encode_to_vec(), view.facts().unwrap());
+    let facts = facts::in_view(&facts.encode_to_vec(), view.facts().unwrap(), &[]);
     let counts = [PodCounts { omitted_pods: 7, ..PodCounts::default() }];
     let message = RowMessage {
         name: if view.has_name() { "node-1" } else { "" },
@@ -133,8 +143,9 @@ fn row(facts: &NodeFacts, usage: &NodeUsage, view: &RowView) -> Bytes {
 
 /// What the documentation of the fields says, on complete facts.
 fn expected(mut facts: NodeFacts, mut usage: NodeUsage, change: &NodeChange) -> (NodeFacts, NodeUsage) {
-    facts.labels.retain(|key, _| !change.remove_labels.contains(key));
-    facts.labels.extend(change.set_labels.clone());
+    let labels = &mut facts.labels.get_or_insert_default().entries;
+    labels.retain(|key, _| !change.remove_labels.contains(key));
+    labels.extend(change.set_labels.clone());
     facts.taints.retain(|taint| {
         !change.remove_taints.iter().any(|removed| {
             removed.key == taint.key
@@ -207,7 +218,7 @@ proptest! {
         declared in declared_map(),
     ) {
         let complete = PodFacts {
-            labels,
+            labels: entries(labels),
             node_selector,
             tolerations,
             requests: Some(requests),
@@ -243,12 +254,10 @@ proptest! {
 
 /// Complete facts in a view.
 fn in_view(complete: &PodFacts, view: &PodFactsView) -> PodFacts {
-    let pairs = complete.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let labels = view.labels.select(pairs);
+    let labels = complete.labels.clone().unwrap_or_default().entries;
+    let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     PodFacts {
-        labels: labels.entries,
-        label_values: labels.values,
-        absent_labels: labels.absent,
+        labels: view.labels.select(pairs),
         node_selector: view.part(PodPart::NodeSelector, || complete.node_selector.clone()),
         tolerations: view.part(PodPart::Tolerations, || complete.tolerations.clone()),
         requests: view.part(PodPart::Requests, || complete.requests.clone()),
@@ -263,7 +272,8 @@ fn change_pod_in_full(facts: &mut PodFacts, change: &PodChange) {
         map.retain(|key, _| !removed.contains(key));
         map.extend(set.clone());
     };
-    map(&mut facts.labels, &change.set_labels, &change.remove_labels);
+    let labels = &mut facts.labels.get_or_insert_default().entries;
+    map(labels, &change.set_labels, &change.remove_labels);
     map(&mut facts.node_selector, &change.set_node_selector, &change.remove_node_selector);
     facts.tolerations.retain(|it| !change.remove_tolerations.contains(it));
     facts.tolerations.extend(change.add_tolerations.clone());

@@ -1,16 +1,14 @@
 //! Rows, decoded with the generated types.
 
-use extender_gateway_object::{
-    node,
-    view::{KeyPrefixes, NodeFactsView},
-};
-use extender_policy_api::v1beta1::{MapReads, NodePart, NodeReads, NodeRow, NodeRows, NodeView};
+use extender_gateway_object::{node, view::KeyPrefixes};
+use extender_policy_api::v1beta1::{MapReads, NodePart, NodeReads, NodeRow, NodeRows};
 use proptest::prelude::*;
 use prost::Message;
 
 use crate::{
+    api::ApiVersion,
     facts::in_view,
-    row::{RowMessage, RowView, name_alone},
+    row::{RowMessage, RowView},
 };
 
 const JSON: &[u8] = br#"{"metadata":{"name":"n1","labels":{"zone":"a"},"annotations":{"a":"1","b":"2"}},
@@ -23,7 +21,7 @@ fn decode(body: &[u8]) -> Vec<NodeRow> {
 /// The node's entry in a view.
 fn entry(view: &RowView) -> Vec<u8> {
     let node = node::parse(JSON).unwrap();
-    let facts = view.facts().map(|view| in_view(&node.facts().encode_to_vec(), view));
+    let facts = view.facts().map(|view| in_view(&node.facts().encode_to_vec(), view, &[]));
     let raw = view.wants_raw().then_some(JSON);
     let mut body = Vec::new();
     RowMessage { name: node.name(), facts: facts.as_deref(), raw, ..RowMessage::default() }.encode(&mut body);
@@ -42,7 +40,8 @@ fn a_row_holds_what_its_view_says() {
     for (view, annotations, raw) in cases {
         let facts = annotations.map(|annotations| {
             let mut facts = node::parse(JSON).unwrap().facts();
-            facts.annotations.retain(|key, _| annotations.want(key));
+            let kept = |key: &String, _: &mut String| annotations.want(key);
+            facts.annotations.as_mut().unwrap().entries.retain(kept);
             facts
         });
         let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into(), ..NodeRow::default() };
@@ -52,39 +51,52 @@ fn a_row_holds_what_its_view_says() {
 
 #[test]
 fn a_table_says_what_its_rows_hold() {
-    let prefixes = RowView::Facts(KeyPrefixes::new(["a"]).into()).described();
-    assert_eq!((prefixes.annotation_prefixes, prefixes.reads), (vec!["a".to_owned()], None));
     let map = |keys: &[&str], prefixes: &[&str]| {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        MapReads { keys: owned(keys), prefixes: owned(prefixes) }
+        Some(MapReads { keys: owned(keys), prefixes: owned(prefixes) })
     };
-    let parts = vec![NodePart::Taints.into(), NodePart::Allocatable.into()];
-    let (labels, annotations) = (Some(map(&["a", "b"], &[])), Some(map(&[], &["x/"])));
-    let reads = NodeReads { parts, labels, annotations, ..NodeReads::default() };
-    let described = |reads: &NodeReads| RowView::Facts(NodeFactsView::from(reads).into()).described();
-    let view = described(&reads);
-    assert_eq!((view.annotation_prefixes, view.reads), (Vec::new(), Some(reads)));
+    let parts = |parts: &[NodePart]| parts.iter().map(|part| i32::from(*part)).collect();
+    let canonical = |reads: &NodeReads| RowView::new(reads, ApiVersion::NEWEST).reads();
+    let everything = NodeReads {
+        everything: true,
+        parts: parts(&[NodePart::Usage, NodePart::RawJson]),
+        annotations: map(&[], &["a"]),
+        ..NodeReads::default()
+    };
+    assert_eq!(canonical(&everything), everything);
+    let reads = NodeReads {
+        parts: parts(&[NodePart::Taints, NodePart::Allocatable, NodePart::Usage]),
+        labels: map(&["a", "b"], &[]),
+        annotations: map(&[], &["x/"]),
+        ..NodeReads::default()
+    };
+    assert_eq!(canonical(&reads), reads);
     let unordered = NodeReads {
-        parts: vec![NodePart::Capacity.into(), NodePart::Taints.into()],
-        labels: Some(map(&["a"], &["x/y", "x/", "b/", "x/"])),
+        parts: parts(&[NodePart::RawJson, NodePart::Capacity, NodePart::Taints]),
+        labels: map(&["a"], &["x/y", "x/", "b/", "x/"]),
         annotations: Some(MapReads::default()),
         ..NodeReads::default()
     };
-    let canonical = NodeReads {
-        parts: vec![NodePart::Taints.into(), NodePart::Capacity.into()],
-        labels: Some(map(&["a"], &["b/", "x/"])),
+    let ordered = NodeReads {
+        parts: parts(&[NodePart::Taints, NodePart::Capacity, NodePart::RawJson]),
+        labels: map(&["a"], &["b/", "x/"]),
         ..NodeReads::default()
     };
-    assert_eq!(described(&unordered).reads, Some(canonical));
-    assert_eq!(described(&NodeReads::default()).reads, Some(NodeReads::default()), "not everything");
+    assert_eq!(canonical(&unordered), ordered);
 }
 
 #[test]
-fn equal_views_of_the_handshake_are_one_view() {
-    let view = |prefixes: [&str; 2]| RowView::new(NodeView::Facts, KeyPrefixes::new(prefixes).into());
-    assert_eq!(view(["b", "a"]), view(["a", "b"]));
-    assert_eq!(RowView::new(NodeView::Name, KeyPrefixes::all().into()), Some(RowView::Name));
-    assert_eq!(RowView::new(NodeView::Unspecified, KeyPrefixes::all().into()), None);
+fn what_reads_at_most_the_name_has_a_row_for_each_node() {
+    let view = |parts: &[NodePart]| {
+        let parts = parts.iter().map(|part| i32::from(*part)).collect();
+        RowView::new(&NodeReads { parts, ..NodeReads::default() }, ApiVersion::NEWEST)
+    };
+    assert_eq!((view(&[]), view(&[NodePart::Name])), (RowView::Nothing, RowView::Name));
+    let row = |view: &RowView| decode(&view.bare_row("n1")).remove(0).name;
+    assert_eq!((row(&RowView::Nothing), row(&RowView::Name)), (String::new(), "n1".to_owned()));
+    for parts in [&[NodePart::Name, NodePart::Usage][..], &[NodePart::RawJson], &[NodePart::Taints]] {
+        assert!(!view(parts).is_bare(), "{parts:?}");
+    }
 }
 
 proptest! {
@@ -95,7 +107,7 @@ proptest! {
         let mut body = Vec::new();
         let mut length = 0;
         for name in &names {
-            body.extend_from_slice(&name_alone(name));
+            body.extend_from_slice(&RowView::Name.bare_row(name));
             let row = RowMessage { name, facts: Some(&encoded), raw: Some(raw.as_bytes()), ..RowMessage::default() };
             length += row.encoded_len();
             row.encode(&mut body);

@@ -82,6 +82,9 @@ pub struct Refusal {
     pub rule: String,
     /// Evicting pods could change the verdict.
     pub preemption_may_help: bool,
+    /// In how many seconds from the answer the verdict can be another one at the earliest, if only time passes; `None` if that is
+    /// not known.
+    pub retry_after: Option<u32>,
     /// Positions in the request to the backend (not in kube-scheduler's call), each at most once and within range.
     pub positions: Vec<u32>,
 }

@@ -7,7 +7,6 @@ use extender_gateway_contract::{
     api::ReadsId,
     nodes::{NodesField, Rows},
     pod::{PodView, pod_field, pod_message},
-    row::{self, RowView},
 };
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::NotSent, preempt::Candidate};
 use extender_policy_api::v1beta1 as api;
@@ -81,7 +80,7 @@ impl DeciderSettings {
             };
             why.push(candidate.node);
         }
-        encoded.nodes = (!encoded.candidates.is_empty()).then(|| rows.finish());
+        encoded.nodes = (!encoded.candidates.is_empty()).then(|| rows.finish(plan.nodes.rows.api()));
         Ok(encoded)
     }
 
@@ -93,10 +92,9 @@ impl DeciderSettings {
         left: &[Candidate],
     ) -> Vec<CandidateRow> {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
-        let (Some(table), Some(column), true) =
-            (&self.tables.table, &view.column, view.rows != RowView::Name)
+        let (Some(table), Some(column), true) = (&self.tables.table, &view.column, !view.rows.is_bare())
         else {
-            return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
+            return names.map(|name| CandidateRow::Row(view.rows.bare_row(name))).collect();
         };
         let Found { rows, unknown, unreadable, deleted, .. } =
             table.rows(names, column.id(), &mut None, wait_until).await;

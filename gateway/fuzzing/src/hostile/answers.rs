@@ -37,6 +37,7 @@ fn filters() -> Vec<Vec<u8>> {
         kind: 1,
         positions: positions.into(),
         rule: "r\u{1b}".into(),
+        retry_after_seconds: Some(u32::MAX),
     };
     let answer =
         |rejections| FilterResponse { result: Some(result()), rejections, scores: None }.encode_to_vec();
@@ -44,8 +45,10 @@ fn filters() -> Vec<Vec<u8>> {
 }
 
 fn scores() -> Vec<Vec<u8>> {
-    let answer =
-        |values| ScoreResponse { result: Some(result()), scores: Some(Scores { values }) }.encode_to_vec();
+    let answer = |values| {
+        ScoreResponse { result: Some(result()), scores: Some(Scores { values, absent: vec![0] }) }
+            .encode_to_vec()
+    };
     vec![answer(vec![1, 2, 3]), answer(vec![i32::MIN, -1, i32::MAX])]
 }
 

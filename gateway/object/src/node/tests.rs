@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1beta1::{NodeFacts, Resources, Taint};
+use extender_policy_api::v1beta1::{
+    MapValues, NodeAddress, NodeFacts, NodeImage, Resources, SystemInfo, Taint,
+};
 use serde_json::{Value, json};
 
-use super::parse;
+use super::{images, parse};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn entries(pairs: &[(&str, &str)]) -> Option<MapValues> {
+    Some(MapValues { entries: map(pairs), ..MapValues::default() })
 }
 
 fn node(version: &str, heartbeat: &str) -> Value {
@@ -29,7 +35,8 @@ fn node(version: &str, heartbeat: &str) -> Value {
             "allocatable": {"cpu": "1930m", "memory": "7Gi", "pods": "110", "hugepages-2Mi": "0"},
             "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat, "message": heartbeat}],
             "images": [{"names": ["a/b@sha256:0"], "sizeBytes": 1}],
-            "nodeInfo": {"kernelVersion": "6.1"},
+            "nodeInfo": {"kernelVersion": "6.1", "architecture": "arm64", "bootID": "b"},
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n1"}],
         },
     })
 }
@@ -48,10 +55,10 @@ fn tells_what_policies_want_to_know() {
         effect: effect.into(),
     };
     let expected = NodeFacts {
-        labels: map(&[("escaped", "<ok>"), ("zone", "a")]),
-        annotations: map(&[("acme.io/rack", "r1"), ("node.alpha.kubernetes.io/ttl", "0")]),
+        labels: entries(&[("escaped", "<ok>"), ("zone", "a")]),
+        annotations: entries(&[("acme.io/rack", "r1"), ("node.alpha.kubernetes.io/ttl", "0")]),
         taints: vec![taint("b", "", "NoSchedule"), taint("a", "v", "NoExecute")],
-        unschedulable: true,
+        unschedulable: Some(true),
         conditions: map(&[("Ready", "True")]),
         capacity: Some(Resources {
             milli_cpu: 2000,
@@ -67,9 +74,21 @@ fn tells_what_policies_want_to_know() {
             pods: 110,
             others: others("hugepages-2Mi", 0),
         }),
-        ..NodeFacts::default()
+        images: Vec::new(),
+        system_info: Some(SystemInfo {
+            kernel_version: "6.1".into(),
+            architecture: "arm64".into(),
+            ..SystemInfo::default()
+        }),
+        addresses: [("InternalIP", "10.0.0.1"), ("Hostname", "n1")]
+            .map(|(r#type, address)| NodeAddress { r#type: r#type.into(), address: address.into() })
+            .into(),
+        provider_id: "p".into(),
     };
     assert_eq!(told, expected);
+    let image = NodeImage { names: vec!["a/b@sha256:0".into()], bytes: 1 };
+    assert_eq!(images(node("1", "t").to_string().as_bytes()), [image]);
+    assert_eq!(images(br#"{"metadata":{"name":"n"},"status":null}"#), []);
 }
 
 #[test]
@@ -82,6 +101,7 @@ fn nulls_and_absences_are_defaults() {
     let odd = json!({"kind": "Node", "metadata": {"name": "n", "labels": null}, "spec": null,
         "status": {"capacity": null, "allocatable": {}, "conditions": null}});
     let told = facts(&odd);
-    assert_eq!(told, NodeFacts::default(), "nothing reported is not the same as nothing offered");
+    let nothing = NodeFacts { unschedulable: Some(false), ..NodeFacts::default() };
+    assert_eq!(told, nothing, "nothing reported is not the same as nothing offered");
     assert_eq!(facts(&json!({"metadata": {"name": "n"}, "spec": {"taints": null}})), told);
 }

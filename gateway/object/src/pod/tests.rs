@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1beta1::{OwnerReference, Toleration, Volume};
+use extender_policy_api::v1beta1::{
+    HostPort, LabelSelector, MapValues, NodeSelectorRequirement, OwnerReference, PodAffinity,
+    PodAffinityTerm, Toleration, TopologySpreadConstraint, Volume, WeightedPodAffinityTerm,
+};
 use serde_json::{Value, json};
 
 use super::parse;
@@ -10,6 +13,10 @@ use crate::view::{KeyPrefixes, PodFactsView};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn entries(pairs: &[(&str, &str)]) -> Option<MapValues> {
+    Some(MapValues { entries: map(pairs), ..MapValues::default() })
 }
 
 /// A pod as a `ReplicaSet` creates it, with everything that facts contain.
@@ -48,8 +55,8 @@ fn facts_of_a_replica() {
     let pod = parse(json.as_bytes()).unwrap();
     let facts = pod.facts(&KeyPrefixes::new(["acme.io/"]).into());
     assert_eq!(facts.namespace, "shop");
-    assert_eq!(facts.labels, map(&[("app", "web"), ("quote\"d", "a\tb")]));
-    assert_eq!(facts.annotations, map(&[("acme.io/team", "a")]));
+    assert_eq!(facts.labels, entries(&[("app", "web"), ("quote\"d", "a\tb")]));
+    assert_eq!(facts.annotations, entries(&[("acme.io/team", "a")]));
     let owner = OwnerReference {
         api_version: "apps/v1".into(),
         kind: "ReplicaSet".into(),
@@ -57,7 +64,7 @@ fn facts_of_a_replica() {
         uid: "u2".into(),
     };
     assert_eq!(facts.owner, Some(owner));
-    assert_eq!((facts.priority, &*facts.priority_class_name), (10, "low"));
+    assert_eq!((facts.priority, &*facts.priority_class_name), (Some(10), "low"));
     assert_eq!(facts.scheduler_name, "default-scheduler");
     assert_eq!(facts.node_selector, map(&[("disk", "ssd")]));
     let tolerations = [
@@ -87,10 +94,91 @@ fn what_differs_between_siblings_is_identity() {
     assert_eq!(identity.claims, ["data-web-7d9-x2x", "web-7d9-x2x-scratch"]);
     assert_ne!(identity, sibling.identity());
 
-    let volume = |name: &str, claim: &str| Volume { name: name.into(), claim: claim.into() };
-    let volumes =
-        [volume("shared", "archive"), volume("own", ""), volume("scratch", ""), volume("config", "")];
+    let volume = |name: &str, claim: &str, source: &str| Volume {
+        name: name.into(),
+        claim: claim.into(),
+        source: source.into(),
+        driver: String::new(),
+    };
+    let claim = "persistentVolumeClaim";
+    let volumes = [
+        volume("shared", "archive", claim),
+        volume("own", "", claim),
+        volume("scratch", "", "ephemeral"),
+        volume("config", "", "configMap"),
+    ];
     assert_eq!(pod.facts(&PodFactsView::complete()).volumes, volumes);
+}
+
+#[test]
+fn what_kube_scheduler_places_a_pod_by() {
+    let selector = json!({"matchLabels": {"app": "web"},
+        "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]});
+    let term = json!({"labelSelector": selector, "topologyKey": "zone", "namespaces": ["shop"],
+        "namespaceSelector": {}, "matchLabelKeys": ["hash"], "mismatchLabelKeys": ["tenant"]});
+    let json = json!({
+        "metadata": {"name": "p", "creationTimestamp": "2026-11-28T08:00:00Z"},
+        "spec": {
+            "initContainers": [{"name": "init", "image": "i"}],
+            "containers": [{"name": "main", "image": "m", "ports": [
+                {"containerPort": 80}, {"hostPort": 8080}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]}],
+            "affinity": {
+                "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": term}]},
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+            },
+            "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector, "minDomains": 3, "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["hash"]}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}, {"name": "nic", "resourceClaimName": "c"}],
+            "schedulingGroup": {"podGroupName": "g"}, "runtimeClassName": "gvisor", "preemptionPolicy": "Never",
+            "serviceAccountName": "sa",
+            "volumes": [{"name": "v", "csi": {"driver": "d.acme.io"}}, {"NAME": "w", "HostPath": {}}, {"name": "x", "new": {}}],
+        },
+    })
+    .to_string();
+    let pod = parse(json.as_bytes()).unwrap();
+    assert_eq!(pod.identity().created_seconds, Some(1_795_852_800));
+    let facts = pod.facts(&PodFactsView::complete());
+    let owned = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).to_owned()).collect() };
+    let containers: Vec<_> = facts.containers.iter().map(|it| (&*it.name, &*it.image, it.init)).collect();
+    assert_eq!(containers, [("init", "i", true), ("main", "m", false)]);
+    let port = |port, protocol: &str, ip: &str| HostPort { port, protocol: protocol.into(), ip: ip.into() };
+    assert_eq!(facts.containers[1].host_ports, [port(8080, "TCP", ""), port(53, "UDP", "10.0.0.1")]);
+    let requirement =
+        NodeSelectorRequirement { key: "k".into(), operator: "In".into(), values: owned(&["v"]) };
+    let selector =
+        Some(LabelSelector { match_labels: map(&[("app", "web")]), match_expressions: vec![requirement] });
+    let term = PodAffinityTerm {
+        selector: selector.clone(),
+        namespaces: owned(&["shop"]),
+        namespace_selector: Some(LabelSelector::default()),
+        topology_key: "zone".into(),
+        match_label_keys: owned(&["hash"]),
+        mismatch_label_keys: owned(&["tenant"]),
+    };
+    let affinity = PodAffinity {
+        preferred: vec![WeightedPodAffinityTerm { weight: 7, term: Some(term.clone()) }],
+        anti_required: vec![term],
+        ..PodAffinity::default()
+    };
+    assert_eq!(facts.pod_affinity, Some(affinity));
+    let spread = TopologySpreadConstraint {
+        max_skew: 2,
+        topology_key: "zone".into(),
+        when_unsatisfiable: "DoNotSchedule".into(),
+        selector,
+        min_domains: Some(3),
+        node_taints_policy: "Honor".into(),
+        match_label_keys: owned(&["hash"]),
+        ..TopologySpreadConstraint::default()
+    };
+    assert_eq!(facts.topology_spread, [spread]);
+    let claims: Vec<_> =
+        facts.resource_claims.iter().map(|it| (&*it.name, &*it.claim, &*it.template)).collect();
+    assert_eq!(claims, [("gpu", "", "t"), ("nic", "c", "")]);
+    assert_eq!((&*facts.pod_group_name, &*facts.runtime_class_name), ("g", "gvisor"));
+    assert_eq!((&*facts.preemption_policy, &*facts.service_account_name), ("Never", "sa"));
+    let volumes: Vec<_> = facts.volumes.iter().map(|it| (&*it.name, &*it.source, &*it.driver)).collect();
+    assert_eq!(volumes, [("v", "csi", "d.acme.io"), ("w", "hostPath", ""), ("x", "", "")]);
 }
 
 #[test]
@@ -121,7 +209,7 @@ fn nulls_and_absences_are_defaults() {
                  "volumes": [{"persistentVolumeClaim": null, "ephemeral": null}]},
     });
     let facts = parse(inner.to_string().as_bytes()).unwrap().facts(&PodFactsView::complete());
-    assert_eq!(facts.labels, map(&[("a", "")]));
+    assert_eq!(facts.labels, entries(&[("a", "")]));
     assert_eq!(facts.owner, None);
     assert_eq!(facts.tolerations, [Toleration::default()]);
 }

@@ -121,6 +121,8 @@ pub(super) struct RefusalEntry {
     pub(super) reason: u32,
     /// `None` if the backend named no rule.
     pub(super) rule: Option<u32>,
+    /// In seconds.
+    pub(super) retry_after: Option<u32>,
     pub(super) nodes: Runs,
 }
 
@@ -300,6 +302,7 @@ impl OutcomeEntry {
                 let refusals = filtered.refusals.iter().map(|refusal| RefusalEntry {
                     reason: texts.number(truncated(&refusal.reason)),
                     rule: (!refusal.rule.is_empty()).then(|| texts.number(&refusal.rule)),
+                    retry_after: refusal.retry_after,
                     nodes: Runs::of(filtered.in_call(refusal)),
                 });
                 Self::Filtered { asked, refusals: refusals.collect() }

@@ -170,9 +170,13 @@ impl Nodes {
                 for node in self.positions(asked.as_ref().map(Runs::iter)) {
                     self.put(node, name, &accepted);
                 }
-                for RefusalEntry { reason, rule, nodes } in refusals {
+                for RefusalEntry { reason, rule, retry_after, nodes } in refusals {
                     let rule = rule.map(|rule| clean(texts.at(rule)).into_owned());
-                    let rejected = NodeVerdict { rule, ..rejected(texts.at(*reason)) };
+                    let rejected = NodeVerdict {
+                        rule,
+                        retry_after_seconds: *retry_after,
+                        ..rejected(texts.at(*reason))
+                    };
                     nodes.iter().for_each(|node| self.put(node, name, &rejected));
                 }
             }

@@ -32,6 +32,10 @@ pub struct BackendMetrics {
     pub rejecting: Rejecting,
     pub(super) clamped: Counter,
     pub(super) table_misses: Counter,
+    /// Outcomes that it has acknowledged.
+    pub reported_outcomes: Counter,
+    /// Outcomes that it was not told.
+    pub dropped_outcomes: Counter,
     /// How often its connection was lost, or could not be made at first.
     pub outages: Counter,
     /// The verbs that have series.
@@ -75,6 +79,8 @@ impl Default for BackendMetrics {
             rejecting: Rejecting::default(),
             clamped: Counter::default(),
             table_misses: Counter::default(),
+            reported_outcomes: Counter::default(),
+            dropped_outcomes: Counter::default(),
             outages: Counter::default(),
             shown: Mutex::default(),
         }

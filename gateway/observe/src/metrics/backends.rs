@@ -92,6 +92,10 @@ impl Snapshot {
                 => self.backends().map(|(labels, backend)| (labels, backend.outages.clone()));
             "extender_gateway_backend_table_misses_total", "Calls in which a backend did not hold the named nodes, so they were sent inline"
                 => self.backends().map(|(labels, backend)| (labels, backend.table_misses.clone()));
+            "extender_gateway_backend_reported_outcomes_total", "Outcomes of scheduling attempts that a backend has acknowledged"
+                => self.backends().map(|(labels, backend)| (labels, backend.reported_outcomes.clone()));
+            "extender_gateway_backend_dropped_outcomes_total", "Outcomes of scheduling attempts that a backend was not told: too many, or it refused them"
+                => self.backends().map(|(labels, backend)| (labels, backend.dropped_outcomes.clone()));
             "extender_gateway_backend_sent_bytes_total", "Bytes sent to backends in calls"
                 => self.counters(|verb| &verb.sent);
             "extender_gateway_backend_received_bytes_total", "Bytes received from backends in calls"

@@ -1,14 +1,12 @@
 //! Calls that end with an error, without an answer, or without one of their backends.
 
-use extender_policy_api::v1beta1::NodeView;
-
 use super::{node, part, verdict};
 use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, info},
     by_name,
     http::Client,
-    until,
+    reading, until,
 };
 
 /// A request written by hand.
@@ -54,7 +52,7 @@ async fn a_failure_that_is_ignored_leaves_the_call_whole() {
 
 #[tokio::test]
 async fn a_backend_that_cannot_be_asked_took_no_time() {
-    let mut mute = info(NodeView::Name);
+    let mut mute = info(reading::names());
     mute.verbs.clear();
     let bad = Scripted::start(mute, |_, _| Act::Hang).await;
     let bad = configured("bad", &bad, "filter: {timeout: 60s, failurePolicy: Ignore}");

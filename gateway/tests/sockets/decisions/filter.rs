@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use extender_gateway_api::NodeForm;
-use extender_policy_api::v1beta1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::FilterRequest;
 use prost::Message;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::{accepted, node, part, rejected, rejections, verdict};
 use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, filtered, info},
-    by_name, in_full, pod,
+    by_name, in_full, pod, reading,
 };
 
 const NAMES: &str = "nodes: {source: NamesOnly}\nbackends:\n";
@@ -68,7 +68,7 @@ async fn full_objects_and_the_nominated_node_are_said() {
 #[tokio::test]
 async fn a_backend_behind_others_is_shown_with_the_nodes_that_it_was_asked_about() {
     let first = Scripted::refusing(&["a"], "no", 0).await;
-    let mut whole = info(NodeView::Name);
+    let mut whole = info(reading::names());
     whole.verbs.iter_mut().for_each(|verb| verb.scope = 2);
     let second = Scripted::start(whole, |_, message| {
         Act::Message(filtered(&message, &["b"], "too many").encode_to_vec())
@@ -87,7 +87,7 @@ async fn a_backend_behind_others_is_shown_with_the_nodes_that_it_was_asked_about
 
 #[tokio::test]
 async fn nodes_that_are_not_known_are_rejected_in_the_log_too() {
-    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+    let facts = Scripted::start(info(reading::facts()), |_, message| {
         Act::Message(filtered(&message, &[], "").encode_to_vec())
     })
     .await;

@@ -1,7 +1,7 @@
 //! Calls whose answers were cached.
 
 use extender_gateway_api::NodeVerdict;
-use extender_policy_api::v1beta1::{GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::GetInfoResponse;
 use serde_json::json;
 
 use super::{accepted, part, rejected, totals, verdict};
@@ -9,6 +9,7 @@ use crate::support::{
     admin::Seen,
     backend::{configured, info},
     function::{Function, about, labelled, pure, sibling},
+    reading,
 };
 
 /// A gateway that knows the nodes a, which is refused, b and c, and the backend that says so.
@@ -33,7 +34,7 @@ fn by_rule(name: &str) -> NodeVerdict {
 
 #[tokio::test]
 async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
-    let (function, seen) = start(pure(NodeView::Facts)).await;
+    let (function, seen) = start(pure(reading::facts())).await;
     for number in 1..=2 {
         seen.gateway.post("/filter", about(&sibling(number), &["a", "b", "c"])).await;
     }
@@ -57,7 +58,7 @@ async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
 
 #[tokio::test]
 async fn scores_that_came_with_filter_are_known_to_prioritize() {
-    let (function, seen) = start(info(NodeView::Facts)).await;
+    let (function, seen) = start(info(reading::facts())).await;
     seen.gateway.post("/filter", about(&sibling(1), &["a", "b", "c"])).await;
     let reply = seen.gateway.post("/prioritize", about(&sibling(1), &["b", "c"])).await.json();
     assert!(function.scored().is_empty());

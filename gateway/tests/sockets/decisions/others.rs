@@ -1,7 +1,7 @@
 //! Calls to preempt and bind.
 
 use extender_gateway_api::NodeVerdict;
-use extender_policy_api::v1beta1::{BindOutcome, NodeView};
+use extender_policy_api::v1beta1::BindOutcome;
 use serde_json::json;
 
 use super::{node, part, rejected, verdict};
@@ -12,6 +12,7 @@ use crate::support::{
     backend::configured,
     binding::{TO_A, binder, binding_to, bound, says},
     preempting::{REQUEST, call, gateway, keeping, kept, left, sparing},
+    reading,
 };
 
 fn victims(count: u32) -> NodeVerdict {
@@ -39,7 +40,7 @@ async fn preempt_has_who_left_which_candidate_with_how_many_victims() {
 
 #[tokio::test]
 async fn preempt_that_fails_says_why() {
-    let bad = keeping(NodeView::Name, vec![kept(7, &[0])]).await;
+    let bad = keeping(reading::names(), vec![kept(7, &[0])]).await;
     let seen = Seen::with(gateway(REQUEST, &[("bad", &bad, "")]).await).await;
     assert_eq!(seen.gateway.post("/preempt", call()).await.status, 502);
     let call = seen.call(1).await;

@@ -3,9 +3,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use extender_policy_api::v1beta1::{
-    FilterResponse, GetInfoResponse, NodeView, Normalization, Rejection, Scope, Verb,
-};
+use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse, Normalization, Rejection, Scope, Verb};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestCaseError, TestRunner},
@@ -20,6 +18,7 @@ use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, info, names, result, scored},
     http::Client,
+    reading,
 };
 
 /// The number of backends. The second one is called after the first; the third may fail, and is ignored then.
@@ -58,7 +57,7 @@ fn does(backend: usize, verb: &str, message: &Bytes) -> Act {
 }
 
 fn introduced(backend: usize) -> GetInfoResponse {
-    let mut info = info(NodeView::Name);
+    let mut info = info(reading::names());
     for verb in &mut info.verbs {
         if verb.verb() == Verb::Filter {
             verb.scope = if backend == 1 { Scope::WholeSet } else { Scope::Node } as i32;

@@ -1,7 +1,6 @@
 //! Valid and invalid queries of the log.
 
 use extender_gateway_api::{API_VERSION, DecisionList};
-use extender_policy_api::v1beta1::NodeView;
 use prost::Message;
 use serde_json::json;
 
@@ -9,14 +8,14 @@ use super::of_pod;
 use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, info, scored},
-    by_name,
+    by_name, reading,
 };
 
 /// Three calls: filter of pod 1 over a and b, of which `zones` refuses b; prioritize of pod 1 over a, where
 /// `failing` fails; filter of pod 2 over c.
 async fn start() -> (Seen, [Scripted; 2]) {
     let zones = Scripted::refusing(&["b"], "no", 3).await;
-    let failing = Scripted::start(info(NodeView::Name), |verb, message| match verb {
+    let failing = Scripted::start(info(reading::names()), |verb, message| match verb {
         "Score" => Act::Status(13, "no"),
         _ => Act::Message(scored(&message, |_| 0).encode_to_vec()),
     })

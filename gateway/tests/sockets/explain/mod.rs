@@ -10,8 +10,15 @@ use std::{
     process::{Output, Stdio},
 };
 
-use crate::support::{ClosedPort, apiserver::kubeconfig};
+use crate::support::{
+    ClosedPort,
+    admin::Seen,
+    apiserver::kubeconfig,
+    backend::{Act, Scripted, configured, filtered, info},
+    by_name, reading,
+};
 use extender_gateway_api::{DecisionList, LogState};
+use prost::Message;
 use serde_json::{Value, json};
 use server::Server;
 use tempfile::NamedTempFile;
@@ -304,6 +311,25 @@ async fn a_node_is_looked_for() {
     assert!(missing.contains("- There is no node node-8 in the cluster.\n"), "{missing}");
     let rejected = explained("b").await;
     assert!(rejected.contains("  filter  zones    rejected: zone is drained\n"), "{rejected}");
+}
+
+#[tokio::test]
+async fn when_a_pod_can_be_tried_again_is_said_to_people_and_programs() {
+    let drained = Scripted::start(info(reading::names()), |_, message| {
+        let mut answer = filtered(&message, &["b"], "zone is drained");
+        answer.rejections[0].retry_after_seconds = Some(90);
+        Act::Message(answer.encode_to_vec())
+    });
+    let backend = configured("zones", &drained.await, "filter: {timeout: 60s}");
+    let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backend}")).await;
+    seen.gateway.post("/filter", by_name(&["a", "b"])).await;
+    seen.settled(1).await;
+    let url = format!("http://{}", seen.admin.0);
+    let line = ["explain", "pod/web-0", "--namespace", "shop", "--gateway", &url, "--output", "json"];
+    let (_, out, err) = run(GATEWAY, &line).await;
+    let shown: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let verdict = &shown["attempts"][0]["calls"][0]["nodes"][1]["backends"]["zones"];
+    assert_eq!(*verdict, json!({"rejected": "zone is drained", "retryAfterSeconds": 90}), "{shown}");
 }
 
 #[tokio::test]

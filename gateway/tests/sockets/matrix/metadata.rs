@@ -2,7 +2,7 @@
 //! answer counts or that backend fails, in calls, in handshakes, on the stream of nodes, and in shadow.
 
 use extender_gateway_backend::info::NODE_TABLE_SERVICE;
-use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse, NodeView};
+use extender_policy_api::v1beta1::{FilterResponse, GetInfoResponse};
 use futures_util::FutureExt;
 use prost::Message;
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::{Case, run};
 use crate::support::{
     Gateway,
     backend::{Act, Exactly, Fields, Scripted, configured, filtered, framed, info},
-    by_name, in_full,
+    by_name, in_full, reading,
 };
 
 /// Where the status of an answer is.
@@ -172,7 +172,7 @@ impl Meaning {
 
 /// The answer to `GetInfo`.
 fn greeting() -> GetInfoResponse {
-    info(NodeView::Name)
+    info(reading::names())
 }
 
 fn rejecting(message: &bytes::Bytes) -> FilterResponse {
@@ -262,7 +262,7 @@ async fn in_a_handshake(metadata: &Metadata, place: Place) {
 /// The stream of nodes ends, or its answer is invalid; calls carry the nodes.
 async fn on_the_stream(metadata: &Metadata, place: Place) {
     let fields = metadata.fields.clone();
-    let served = GetInfoResponse { services: vec![NODE_TABLE_SERVICE.to_owned()], ..info(NodeView::Facts) };
+    let served = GetInfoResponse { services: vec![NODE_TABLE_SERVICE.to_owned()], ..info(reading::facts()) };
     let bad = Scripted::start(served, move |verb, message| match verb {
         "SyncNodes" => answer(&fields, place, b"\x08\x01"),
         _ => Act::Message(rejecting(&message).encode_to_vec()),

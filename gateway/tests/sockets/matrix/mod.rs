@@ -11,12 +11,10 @@ use std::{net::SocketAddr, sync::LazyLock};
 use crate::support::{
     ClosedPort, Gateway,
     backend::{Act, Scripted, info},
-    by_name, eager, until,
+    by_name, eager, reading, until,
 };
 use extender_gateway_pace::cadences::Cadences;
-use extender_policy_api::v1beta1::{
-    FilterResponse, NodeView, Result as Evaluated, Verb as Declared, VerbInfo,
-};
+use extender_policy_api::v1beta1::{FilterResponse, Result as Evaluated, Verb as Declared, VerbInfo};
 use futures_util::{
     FutureExt,
     future::{LocalBoxFuture, join_all},
@@ -37,9 +35,9 @@ type Case<'f> = LocalBoxFuture<'f, ()>;
 
 /// A backend that serves all verbs by this script.
 async fn start(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Scripted {
-    let mut served = info(NodeView::Name);
-    for verb in [Declared::Preempt, Declared::Bind] {
-        served.verbs.push(VerbInfo { verb: verb as i32, ..served.verbs[0].clone() });
+    let mut served = info(reading::names());
+    for (verb, reads) in [(Declared::Preempt, reading::names()), (Declared::Bind, reading::pods())] {
+        served.verbs.push(VerbInfo { verb: verb as i32, reads: Some(reads), ..served.verbs[0].clone() });
     }
     Scripted::start(served, move |verb, _| script(verb)).await
 }

@@ -61,7 +61,7 @@ impl Verb {
         match self {
             Self::Filter => FilterResponse { result, ..FilterResponse::default() }.encode_to_vec(),
             Self::Score => {
-                let scores = Some(Scores { values: vec![0; count as usize] });
+                let scores = Some(Scores { values: vec![0; count as usize], absent: Vec::new() });
                 ScoreResponse { result, scores }.encode_to_vec()
             }
             Self::Preempt => {
@@ -110,7 +110,7 @@ pub(crate) fn missed() -> Vec<u8> {
 
 /// This score for this many nodes, as the answer to a request about two.
 pub(crate) fn scores(score: i32, count: usize) -> Act {
-    let scores = Some(Scores { values: vec![score; count] });
+    let scores = Some(Scores { values: vec![score; count], absent: Vec::new() });
     Act::Message(ScoreResponse { result: Some(two()), scores }.encode_to_vec())
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use extender_policy_api::v1beta1::{
-    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, Scope, ScoreRequest,
+    self as api, FilterRequest, FilterResponse, GetInfoResponse, Reads, Rejection, Scope, ScoreRequest,
     ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
 };
 use h2::{RecvStream, server::SendResponse};
@@ -18,6 +18,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
 };
+
+use super::reading;
 
 /// How a backend handles a call.
 #[derive(Clone, Debug)]
@@ -141,7 +143,7 @@ impl Scripted {
 
     /// Refuses the nodes of these names and scores every node with this number.
     pub(crate) async fn refusing(names: &'static [&'static str], reason: &'static str, score: i32) -> Self {
-        Self::start(info(NodeView::Name), move |verb, message| match verb {
+        Self::start(info(reading::names()), move |verb, message| match verb {
             "Filter" => Act::Message(filtered(&message, names, reason).encode_to_vec()),
             _ => Act::Message(scored(&message, |_| score).encode_to_vec()),
         })
@@ -150,7 +152,7 @@ impl Scripted {
 
     /// Does this with every Filter and Score.
     pub(crate) async fn always(act: Act) -> Self {
-        Self::start(info(NodeView::Name), move |_, _| act.clone()).await
+        Self::start(info(reading::names()), move |_, _| act.clone()).await
     }
 
     /// Serves `grpc.health.v1.Health` from now on, with this status. Before that, it is not implemented.
@@ -195,11 +197,11 @@ pub(crate) fn configured(name: &str, backend: &Scripted, rest: &str) -> String {
     format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
 }
 
-/// A backend that filters and scores node by node.
-pub(crate) fn info(view: NodeView) -> GetInfoResponse {
+/// A backend that filters and scores node by node, with what both read.
+pub(crate) fn info(reads: Reads) -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {
         verb: verb as i32,
-        node_view: view as i32,
+        reads: Some(reads.clone()),
         scope: Scope::Node as i32,
         ..VerbInfo::default()
     };
@@ -231,7 +233,7 @@ pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> Filte
     let names = names(message);
     let at = |name: &String| refused.contains(&name.as_str());
     let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
-    let rejection = Rejection { reason: reason.into(), kind: 0, positions, rule: String::new() };
+    let rejection = Rejection { reason: reason.into(), positions, ..Rejection::default() };
     let rejections = Some(rejection).filter(|rejection| !rejection.positions.is_empty());
     FilterResponse {
         result: Some(result(names.len())),
@@ -243,7 +245,7 @@ pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> Filte
 pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreResponse {
     let names = names(message);
     let values = names.iter().map(|name| score(name)).collect();
-    ScoreResponse { result: Some(result(names.len())), scores: Some(Scores { values }) }
+    ScoreResponse { result: Some(result(names.len())), scores: Some(Scores { values, absent: Vec::new() }) }
 }
 
 struct Shared {

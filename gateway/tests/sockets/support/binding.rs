@@ -1,6 +1,6 @@
 //! Common parts of tests of bind: scripted binders, gateways that bind, and the two kinds of answer.
 
-use extender_policy_api::v1beta1::{BindOutcome, BindResponse, GetInfoResponse, NodeView, Verb, VerbInfo};
+use extender_policy_api::v1beta1::{BindOutcome, BindResponse, GetInfoResponse, Verb, VerbInfo};
 use prost::Message;
 
 use super::{
@@ -8,13 +8,14 @@ use super::{
     apiserver::Apiserver,
     backend::{Act, Scripted, configured as backend},
     http::Answer,
+    reading,
 };
 
 pub(crate) const TO_A: &str = r#"{"PodName":"web-0","PodNamespace":"shop","PodUID":"u-1","Node":"a"}"#;
 
 pub(crate) fn info() -> GetInfoResponse {
-    let bind = VerbInfo { verb: Verb::Bind as i32, ..VerbInfo::default() };
-    GetInfoResponse { verbs: vec![bind], ..super::backend::info(NodeView::Name) }
+    let bind = VerbInfo { verb: Verb::Bind as i32, reads: Some(reading::pods()), ..VerbInfo::default() };
+    GetInfoResponse { verbs: vec![bind], ..super::backend::info(reading::pods()) }
 }
 
 pub(crate) fn says(outcome: BindOutcome) -> Act {

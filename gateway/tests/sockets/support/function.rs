@@ -4,18 +4,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeRow, NodeView, Rejection, ScoreResponse,
+    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeRow, Reads, Rejection, ScoreResponse,
     Scores,
 };
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::backend::{Act, Scripted, info, rows};
+use super::{
+    backend::{Act, Scripted, info, rows},
+    reading,
+};
 
 /// A running backend. It refuses the nodes that have a label `refused`, with the label as the reason and the label `rule`
-/// as its rule, and scores a
-/// node by its label `score`.
+/// as its rule, and scores a node by its label `score`, without an opinion if that is `none`.
 pub(crate) struct Function {
     pub(crate) backend: Scripted,
     state: Arc<Mutex<State>>,
@@ -52,9 +54,10 @@ pub(crate) enum Brings {
     OneTooMany,
 }
 
-/// Filter and score declared pure, at revision `r1`.
-pub(crate) fn pure(view: NodeView) -> GetInfoResponse {
-    let mut info = GetInfoResponse { revision: "r1".into(), ..info(view) };
+/// Filter and score declared pure, at revision `r1`, with what both read besides the identity of the pod.
+pub(crate) fn pure(reads: Reads) -> GetInfoResponse {
+    let reads = reading::without_identity(reads);
+    let mut info = GetInfoResponse { revision: "r1".into(), ..info(reads) };
     info.verbs.iter_mut().for_each(|verb| verb.set_effects(api::Effects::Pure));
     info
 }
@@ -130,42 +133,38 @@ impl State {
                 kind: api::RejectionKind::Unresolvable.into(),
                 positions: vec![at],
                 rule,
+                ..Rejection::default()
             })
         };
         let rejections = (0..).zip(&rows).filter_map(rejection);
         let wanted = FilterRequest::decode(message.clone()).unwrap().want_scores;
-        let mut values = self.values(&rows);
+        let mut scores = self.scores(&rows);
         let scores = match self.brings {
             Brings::Nothing => None,
-            Brings::Scores => wanted.then_some(values),
+            Brings::Scores => wanted.then_some(scores),
             Brings::OneTooMany => {
-                values.push(0);
-                Some(values)
+                scores.values.push(0);
+                Some(scores)
             }
         };
-        FilterResponse {
-            result: Some(self.result(rows.len())),
-            rejections: rejections.collect(),
-            scores: scores.map(|values| Scores { values }),
-        }
+        FilterResponse { result: Some(self.result(rows.len())), rejections: rejections.collect(), scores }
     }
 
     fn score(&self, message: &Bytes) -> ScoreResponse {
         let rows = rows(message);
-        ScoreResponse {
-            result: Some(self.result(rows.len())),
-            scores: Some(Scores { values: self.values(&rows) }),
-        }
+        ScoreResponse { result: Some(self.result(rows.len())), scores: Some(self.scores(&rows)) }
     }
 
-    fn values(&self, rows: &[NodeRow]) -> Vec<i32> {
-        let score = |row| label(row, "score").map_or(0, |score| score.parse().unwrap());
-        rows.iter().map(|row| score(row) + self.bonus).collect()
+    fn scores(&self, rows: &[NodeRow]) -> Scores {
+        let scores: Vec<_> = rows.iter().map(|row| label(row, "score").unwrap_or_default()).collect();
+        let absent = (0..).zip(&scores).filter(|(_, score)| *score == "none").map(|(at, _)| at);
+        let value = |score: &String| score.parse::<i32>().unwrap_or(0) + self.bonus;
+        Scores { values: scores.iter().map(value).collect(), absent: absent.collect() }
     }
 }
 
 fn label(row: &NodeRow, key: &str) -> Option<String> {
-    row.facts.as_ref()?.labels.get(key).cloned()
+    row.facts.as_ref()?.labels.as_ref()?.entries.get(key).cloned()
 }
 
 /// A node with these labels.

@@ -10,6 +10,7 @@ pub(crate) mod function;
 pub(crate) mod http;
 pub(crate) mod preempting;
 pub(crate) mod program;
+pub(crate) mod reading;
 pub(crate) mod relay;
 pub(crate) mod reviewer;
 pub(crate) mod sdk;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    GetInfoResponse, KeptCandidate, NodeView, PreemptRequest, PreemptResponse, Scope, Verb, VerbInfo,
+    GetInfoResponse, KeptCandidate, PreemptRequest, PreemptResponse, Reads, Scope, Verb, VerbInfo,
     nodes::Form,
 };
 use prost::Message;
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::{
     Gateway,
     backend::{Act, Scripted, result},
-    pod,
+    pod, reading,
 };
 
-pub(crate) fn info(view: NodeView) -> GetInfoResponse {
+pub(crate) fn info(reads: Reads) -> GetInfoResponse {
     let preempt = VerbInfo {
         verb: Verb::Preempt as i32,
-        node_view: view as i32,
+        reads: Some(reads.clone()),
         scope: Scope::Node as i32,
         ..VerbInfo::default()
     };
-    GetInfoResponse { verbs: vec![preempt], ..super::backend::info(view) }
+    GetInfoResponse { verbs: vec![preempt], ..super::backend::info(reads) }
 }
 
 pub(crate) fn kept(position: u32, victims: &[u32]) -> KeptCandidate {
@@ -42,13 +42,13 @@ pub(crate) fn request(message: &Bytes) -> PreemptRequest {
 }
 
 /// One that answers this to every call.
-pub(crate) async fn keeping(view: NodeView, kept: Vec<KeptCandidate>) -> Scripted {
-    Scripted::start(info(view), move |_, message| answer(&message, kept.clone())).await
+pub(crate) async fn keeping(reads: Reads, kept: Vec<KeptCandidate>) -> Scripted {
+    Scripted::start(info(reads), move |_, message| answer(&message, kept.clone())).await
 }
 
 /// Keeps all nodes and victims except these.
 pub(crate) async fn sparing(nodes: &'static [&'static str], uids: &'static [&'static str]) -> Scripted {
-    Scripted::start(info(NodeView::Name), move |_, message| {
+    Scripted::start(info(reading::names()), move |_, message| {
         let names = names(&message);
         let candidates = request(&message).candidates;
         let stay =

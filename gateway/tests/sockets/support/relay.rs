@@ -133,8 +133,8 @@ impl Relay {
     }
 
     /// Replaces the backend's declaration, from the next handshake on.
-    pub(crate) fn introduce(&self, info: Option<GetInfoResponse>) {
-        *self.shared.introduction.lock().unwrap() = info;
+    pub(crate) fn introduce(&self, info: GetInfoResponse) {
+        *self.shared.introduction.lock().unwrap() = Some(info);
     }
 
     /// Answers filter like this from the next call on.

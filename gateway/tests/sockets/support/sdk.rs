@@ -1,10 +1,15 @@
 //! A backend made with the Rust SDK, and a gateway whose calls to it are recorded.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    ptr::fn_addr_eq,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use extender_gateway_backend::remote_table::TableSource;
 use extender_policy_sdk::{
-    Bound, Info, Node, NodePart, Options, Pod, Policy, Reads, Scale, ServeError, Verb, Verdict, View,
+    Bound, Info, Node, NodePart, Options, Pod, Policy, Reads, Scale, ServeError, Verb, Verdict,
 };
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
@@ -17,21 +22,41 @@ use super::{
 
 /// Refuses the nodes that have a label `refused`, with the label as the reason, those whose JSON contains
 /// `unusable`, and those on which more than half a CPU is requested.
-pub(crate) struct Labelled(pub(crate) fn() -> Info);
+pub(crate) struct Labelled {
+    info: fn() -> Info,
+    /// What it declares from now on.
+    next: Arc<Mutex<fn() -> Info>>,
+}
+
+impl Labelled {
+    pub(crate) fn new(info: fn() -> Info) -> Self {
+        Self { info, next: Arc::new(Mutex::new(info)) }
+    }
+
+    fn declares(&self, info: fn() -> Info) -> bool {
+        fn_addr_eq(self.info, info)
+    }
+}
 
 impl Policy for Labelled {
     fn info(&self) -> Info {
-        self.0()
+        (self.info)()
+    }
+
+    fn current(&self) -> Option<Box<dyn Policy>> {
+        let next = *self.next.lock().unwrap();
+        (!self.declares(next)).then(|| Box::new(Self { info: next, next: Arc::clone(&self.next) }) as _)
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
-        let used = std::ptr::fn_addr_eq(self.0, usage as fn() -> Info).then(|| node.usage()).flatten();
+        let used = self.declares(usage).then(|| node.usage()).flatten();
         let requested = used.and_then(|usage| usage.requested.as_ref());
+        let json = self.declares(raw).then(|| node.raw_json()).flatten();
         let is_unusable = |json: &[u8]| json.windows(8).any(|word| word == b"unusable");
         if requested.is_some_and(|requested| requested.milli_cpu > 500) {
             return Verdict::reject("full");
         }
-        if node.raw_json().is_some_and(is_unusable) {
+        if json.is_some_and(is_unusable) {
             return Verdict::reject("unusable");
         }
         node.label("refused").map_or(Verdict::Accept, |text| Verdict::reject(text.to_owned()))
@@ -44,7 +69,19 @@ impl Policy for Labelled {
 
 /// Filters by facts, without a cache.
 pub(crate) fn facts() -> Info {
-    Info::new("labelled", "1").filters(Verb::per_node())
+    Info::new("labelled", "1").filters(Verb::per_node().reads(&Reads::everything()))
+}
+
+/// The same with annotations.
+pub(crate) fn annotated() -> Info {
+    let mut reads = Reads::everything();
+    reads.node_annotations("example.com/");
+    Info::new("labelled", "1").revision("annotated").filters(Verb::per_node().reads(&reads))
+}
+
+/// The same without tables.
+pub(crate) fn annotated_inline() -> Info {
+    annotated().revision("inline").without_node_table()
 }
 
 /// The same by one label, with more declared than it reads, in no order.
@@ -61,28 +98,35 @@ pub(crate) fn declared() -> Info {
 
 /// The same by facts and JSON.
 pub(crate) fn raw() -> Info {
-    Info::new("labelled", "1").filters(Verb::per_node().view(View::FactsAndRaw))
+    with_part(NodePart::RawJson)
 }
 
 /// The same by facts and usage.
 pub(crate) fn usage() -> Info {
-    Info::new("labelled", "1").filters(Verb::per_node().usage())
+    with_part(NodePart::Usage)
+}
+
+fn with_part(part: NodePart) -> Info {
+    let mut reads = Reads::everything();
+    reads.node(part);
+    Info::new("labelled", "1").filters(Verb::per_node().reads(&reads))
 }
 
 /// Filters by facts, after all earlier backends.
 pub(crate) fn in_turn() -> Info {
-    Info::new("labelled", "1").filters(Verb::whole_set())
+    Info::new("labelled", "1").filters(Verb::whole_set().reads(&Reads::everything()))
 }
 
 /// Filters and scores by facts, both pure.
 pub(crate) fn pure() -> Info {
-    let verb = Verb::per_node().pure();
+    let verb = Verb::per_node().pure().reads(&Reads::everything());
     Info::new("labelled", "1").filters(verb.clone()).scores(verb, Scale::unbounded())
 }
 
 /// A backend that runs until it is stopped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    declares: Arc<Mutex<fn() -> Info>>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Result<(), ServeError>>,
 }
@@ -90,11 +134,18 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn start(info: fn() -> Info) -> Self {
         let options = Options { drain: Duration::ZERO, ..Options::default() };
-        let bound = Bound::new(Labelled(info), options).await.unwrap();
+        let policy = Labelled::new(info);
+        let declares = Arc::clone(&policy.next);
+        let bound = Bound::new(policy, options).await.unwrap();
         let address = bound.address();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
-        Self { address, stop, served }
+        Self { address, declares, stop, served }
+    }
+
+    /// Declares this from the next handshake on.
+    pub(crate) fn declare(&self, info: fn() -> Info) {
+        *self.declares.lock().unwrap() = info;
     }
 
     pub(crate) async fn stop(self) {

@@ -1,14 +1,14 @@
 //! The spans of successful calls.
 
 use extender_collector::ReceivedSpan;
-use extender_policy_api::v1beta1::{FilterRequest, NodeView};
+use extender_policy_api::v1beta1::FilterRequest;
 use prost::Message;
 use serde_json::json;
 
 use super::{
     CLIENT, INTERNAL, NAMES, SERVER, Traced, all, assert_within, attributes, status, steady, traceparent,
 };
-use crate::reads::{declaring, labels_of_nodes};
+use crate::reads::labels_of_nodes;
 use crate::support::{
     backend::{Scripted, configured},
     by_name,
@@ -123,7 +123,7 @@ async fn full_objects_are_said() {
 
 #[tokio::test]
 async fn a_backend_whose_answers_are_known_is_an_event() {
-    let function = Function::start(declaring(pure(NodeView::Facts), &labels_of_nodes())).await;
+    let function = Function::start(pure(labels_of_nodes())).await;
     let only = configured("only", &function.backend, "filter: {timeout: 60s}");
     let traced = Traced::start(all(), &format!("nodes: {{source: Watch}}\nbackends:\n{only}")).await;
     for (name, labels) in [("a", json!({"refused": "no"})), ("b", json!({}))] {

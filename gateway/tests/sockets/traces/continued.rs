@@ -75,7 +75,7 @@ async fn a_backend_of_the_sdk_continues_the_trace_of_its_question() {
         ("OTEL_BSP_SCHEDULE_DELAY", "5"),
     ]);
     let options = Options { telemetry, drain: Duration::ZERO, ..Options::default() };
-    let policy = Bound::new(Labelled(facts), options).await.unwrap();
+    let policy = Bound::new(Labelled::new(facts), options).await.unwrap();
     let address = policy.address();
     let (_running, stopped) = oneshot::channel::<()>();
     tokio::spawn(policy.until(async { drop(stopped.await) }));

@@ -13,7 +13,7 @@ use extender_reference::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Calls, Case, Manner, Pods, RUNNING, Reads, Source, UNSEEN, View, World, room};
+use super::{Backend, Calls, Case, Manner, Pods, RUNNING, Source, UNSEEN, View, World, room};
 
 /// What pods are counted by, in the contract's order.
 pub const ATTRIBUTES: [CountedBy; 4] =
@@ -235,9 +235,9 @@ impl Case {
     }
 }
 
-/// Counts belong to a declaration, those on nodes to facts about nodes, and those over topologies to a table of nodes.
+/// Counts on nodes belong to facts about nodes, and those over topologies to a table of nodes.
 fn settle_manner(manner: &mut Manner, (source, pods): (Source, Pods)) {
-    if manner.reads == Reads::Undeclared || pods == Pods::Unknown {
+    if pods == Pods::Unknown {
         manner.counts = Counts::default();
     }
     if manner.view == View::Name {

@@ -79,7 +79,7 @@ impl Backend {
             self.preempt.view = View::Name;
         }
         // Victims are told apart by their labels.
-        if self.preempt.reads != Reads::Undeclared {
+        if self.preempt.reads != Reads::Everything {
             self.preempt.reads = Reads::Class;
         }
         if pods == Pods::Unknown {

@@ -123,14 +123,17 @@ fn range() -> impl Strategy<Value = (Option<i32>, Option<i32>)> {
     ]
 }
 
+/// The least score. The number before it counts as this one.
+const LEAST: i32 = i32::MIN + 1;
+
 fn score_rule() -> impl Strategy<Value = ScoreRule> {
     let per_node = prop_oneof![
         3 => vec(0..=8_i32, NODES),
         3 => vec(-8..=8_i32, NODES),
         3 => vec(-20..=40_i32, NODES),
         1 => (-3..=12_i32).prop_map(|score| vec![score; NODES]),
-        2 => vec(any::<i32>(), NODES),
-        1 => vec(select(vec![i32::MIN, -1, 0, 1, i32::MAX]), NODES),
+        2 => vec(LEAST.., NODES),
+        1 => vec(select(vec![LEAST, -1, 0, 1, i32::MAX]), NODES),
     ];
     let by_rank = (-5..=10_i32, -3..=3_i32).prop_map(|(first, step)| ScoreRule::ByRank { first, step });
     prop_oneof![5 => per_node.prop_map(ScoreRule::PerNode), 1 => by_rank]
@@ -146,7 +149,7 @@ fn manner() -> impl Strategy<Value = Manner> {
     ];
     let purity = select(vec![Purity::Pure, Purity::Undeclared]);
     let reads = prop_oneof![
-        3 => Just(Reads::Undeclared),
+        3 => Just(Reads::Everything),
         1 => Just(Reads::Class),
         1 => Just(Reads::Namespace),
         1 => Just(Reads::Nothing),

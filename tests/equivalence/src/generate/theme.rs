@@ -10,7 +10,7 @@ use proptest::{prelude::*, sample::select};
 
 use crate::case::{
     ATTRIBUTES, Backend, Calls, Case, Change, Counting, Early, Failure, KNOWN, Manner, NODES, Pods, Purity,
-    RUNNING, Reach, Reads, Scope, Source, UNSEEN, View, running, victims_on,
+    RUNNING, Reach, Scope, Source, UNSEEN, View, running, victims_on,
 };
 
 /// Nodes on which [`additions`] goes wrong.
@@ -177,9 +177,6 @@ fn counting(case: &mut Case) {
     case.pods = Pods::Watched;
     case.source = if case.source == Source::NamesOnly { Source::File } else { case.source };
     for Backend { filter, .. } in &mut case.backends {
-        if filter.reads == Reads::Undeclared {
-            filter.reads = Reads::Nothing;
-        }
         if filter.counts.is_empty() {
             filter.counts.on_nodes = [Counting::Pods; ATTRIBUTES.len()];
         }

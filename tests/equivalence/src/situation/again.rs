@@ -117,8 +117,8 @@ pub(super) const SITUATIONS: &[Situation] = &[
             changed && by_number && part.backend.filter.reads == Reads::Nothing
         })
     }),
-    ("scores that came with filter to a declaration of both", |s| {
-        parts(s).any(|part| part.came_early() && part.backend.filter.reads != Reads::Undeclared)
+    ("scores that came with filter to verbs that read something", |s| {
+        parts(s).any(|part| part.came_early() && part.backend.filter.reads != Reads::Everything)
     }),
     ("rows that change while filter is under way", |s| {
         s.case.rounds.iter().any(|round| !round.during.is_empty())

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_contract::api::sha256;
 use extender_policy_api::v1beta1::{
-    self as api, Effects, FilterResponse, GetInfoResponse, NodeView, Rejection, RejectionKind, ScoreRequest,
+    self as api, Effects, FilterResponse, GetInfoResponse, Rejection, RejectionKind, ScoreRequest,
     ScoreResponse, Scores, SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
 };
 use extender_reference::model::{self, Best, Failing, Node, Normalize, Pod};
@@ -35,8 +35,8 @@ use self::{
 };
 use super::{configuration, gate::Gate, objects, world::Shock};
 use crate::case::{
-    Backend, Case, Crowd, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn,
-    turned_filter, turned_score,
+    Backend, Case, Crowd, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, turn, turned_filter,
+    turned_score,
 };
 
 /// The reply.
@@ -162,11 +162,6 @@ impl Script {
     }
 
     fn verb(verb: api::Verb, manner: Manner) -> Option<VerbInfo> {
-        let view = match manner.view {
-            View::Name => NodeView::Name,
-            View::Facts => NodeView::Facts,
-            View::Raw => NodeView::FactsAndRaw,
-        };
         let scope = match manner.scope {
             Scope::Node | Scope::NodeWithSideEffects => api::Scope::Node,
             Scope::WholeSet => api::Scope::WholeSet,
@@ -174,10 +169,9 @@ impl Script {
         };
         (manner.failure != Failure::Unlisted).then(|| VerbInfo {
             verb: verb as i32,
-            node_view: view as i32,
             scope: scope as i32,
             effects: effects(manner).into(),
-            reads: declaration(manner),
+            reads: Some(declaration(manner)),
             ..VerbInfo::default()
         })
     }
@@ -324,7 +318,8 @@ impl Script {
     fn scores(&self, question: &Question) -> Scores {
         let rule = self.backend.extender.score.as_ref().map(|score| &score.rule);
         let rule = rule.map(|rule| turned_score(rule, self.turn(question, self.backend.score)));
-        Scores { values: rule.map(|rule| rule.scores(&question.nodes)).unwrap_or_default() }
+        let values = rule.map(|rule| rule.scores(&question.nodes)).unwrap_or_default();
+        Scores { values, absent: Vec::new() }
     }
 }
 

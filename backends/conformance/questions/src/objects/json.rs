@@ -15,7 +15,7 @@ impl Node {
         let object = json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": self.name, "labels": facts.labels, "annotations": facts.annotations},
+            "metadata": {"name": self.name, "labels": self.labels, "annotations": self.annotations},
             "spec": {
                 "unschedulable": facts.unschedulable,
                 "taints": facts.taints.iter().map(taint).collect::<Vec<_>>(),
@@ -38,8 +38,8 @@ impl Pod {
             "name": self.identity.name,
             "uid": self.identity.uid,
             "namespace": facts.namespace,
-            "labels": facts.labels,
-            "annotations": facts.annotations,
+            "labels": self.labels,
+            "annotations": self.annotations,
         });
         if let Some(owner) = &facts.owner {
             let api::OwnerReference { api_version, kind, name, uid } = owner;

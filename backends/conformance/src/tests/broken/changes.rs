@@ -49,6 +49,11 @@ pub(super) fn is_hook(method: &str) -> bool {
     matches!(method, "Change" | "BeforeFilter" | "BeforeFilterNodes" | "BeforeScore")
 }
 
+/// Of outcomes.
+pub(super) fn is_report(method: &str) -> bool {
+    method == "/extender.policy.v1beta1.OutcomeService/Report"
+}
+
 /// Refuses calls of a verb for which this holds.
 pub(super) fn refuses(when: impl Fn(&Ask) -> bool + Send + Sync + 'static, code: Code) -> Fault {
     before(
@@ -96,6 +101,7 @@ pub(super) fn called(ask: &Ask, change: impl Fn(&mut api::Call)) -> Bytes {
         "Preempt" => change!(PreemptRequest),
         "Bind" => change!(BindRequest),
         hook if is_hook(hook) => change!(ChangeRequest),
+        report if is_report(report) => change!(ReportRequest),
         _ => return ask.message.clone(),
     };
     changed.into()
@@ -156,6 +162,11 @@ impl Sent {
     }
 }
 
+/// Whether a node has this label, for a verb that is sent it with its key.
+pub(super) fn is_labeled(facts: &api::NodeFacts, key: &str, value: &str) -> bool {
+    facts.labels.as_ref().and_then(|labels| labels.entries.get(key)).is_some_and(|label| label == value)
+}
+
 /// Changes answers to requests for which this holds.
 pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) -> Fault {
     answers(when, |answer| match answer {
@@ -172,7 +183,7 @@ pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) 
                 });
             }
         }
-        VerbAnswer::Score(response) => response.scores.iter_mut().for_each(|scores| scores.values[0] += 1),
+        VerbAnswer::Score(response) => response.scores.iter_mut().for_each(another_score),
         VerbAnswer::Preempt(response) => {
             let kept = response.kept.iter().position(|kept| kept.position == 0);
             match kept {
@@ -187,6 +198,12 @@ pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) 
         VerbAnswer::BeforeFilter(response) => flip_pod(&mut response.pod),
         VerbAnswer::BeforeNodes(response) => flip_first_node(&mut response.nodes),
     })
+}
+
+/// Another score of the first node.
+pub(super) fn another_score(scores: &mut api::Scores) {
+    scores.values[0] += 1;
+    scores.absent.retain(|position| *position != 0);
 }
 
 /// Labels that are set by no policy.

@@ -12,10 +12,10 @@ use tonic::{Code, Status, metadata::MetadataValue};
 
 use super::{
     changes::{
-        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, pauses,
-        pauses_for, refuses, sent, spoils, streams, tolerates, with_args,
+        Sent, VerbAnswer, after, another_score, answers, before, called, flips, has, info, is_report,
+        is_verb, misses, pauses, pauses_for, refuses, sent, spoils, streams, tolerates, with_args,
     },
-    hooks,
+    hooks, outcomes,
     proxy::{Accepts, Ask, Fault, State, padded, status},
     streams,
     subjects::Subject,
@@ -30,16 +30,14 @@ use crate::{
 pub(super) fn fault(name: &str) -> (Subject, Fault) {
     let (area, case) = name.split_once('.').unwrap();
     match area {
-        "reads" if case == "prefixes" => {
-            (Subject::Reading, reads(|reads| node_labels(reads).prefixes.push("zo".to_owned())))
-        }
         "handshake" | "reads" => (Subject::Reading, handshake(case)),
         "args" => (Subject::Reading, args(case)),
         "service" => (Subject::Reading, service(case)),
         "introspection" => (Subject::Reading, introspection(case)),
         "controllers" => (Subject::Reading, controllers(case)),
         "hooks" => (Subject::Reading, hooks::declared(case)),
-        "table" => table(case),
+        "outcomes" => (Subject::Reading, outcomes::fault(case)),
+        "table" => (Subject::Reading, table(case)),
         "sizes" => (Subject::Reading, refuses(|ask| ask.message.len() > 10 << 20, Code::ResourceExhausted)),
         "hostile" => (Subject::Reading, hostile(case)),
         verb => verbs(verb, case),
@@ -65,19 +63,13 @@ fn handshake(case: &str) -> Fault {
         "max-request-bytes" => info(|info, _| info.max_request_bytes = 1 << 19),
         "requires" => info(|info, _| info.requires.push("batches".to_owned())),
         "services" => info(|info, _| info.services = vec!["a.B".to_owned(); 33]),
-        "prefixes" => info(|info, _| info.annotation_prefixes = vec!["a/".to_owned(); 65]),
         "verbs" => info(|info, _| info.verbs.clear()),
         "verbs-once" => info(|info, _| info.verbs.push(info.verbs[0].clone())),
-        "views" => info(|info, _| info.verbs[0].node_view = 0),
         "enums" => info(|info, _| info.verbs[0].scope = 77),
         "score-range" => info(|info, _| info.verbs[1].score_min = Some(5_000)),
         "score-scale" => info(|info, _| {
             info.verbs[1].score_max = Some(11);
             info.verbs[1].normalization = api::Normalization::None.into();
-        }),
-        "usage" => info(|info, _| {
-            info.verbs[0].usage = true;
-            info.verbs[0].node_view = api::NodeView::Name.into();
         }),
         "reversed" => info(|info, _| {
             info.verbs[1].reversed = true;
@@ -94,6 +86,9 @@ fn handshake(case: &str) -> Fault {
                 && api::GetInfoRequest::decode(ask.message.clone()).unwrap().api_versions.len() > 1;
             if later { Err(status(Code::InvalidArgument)) } else { Ok(ask.message.clone()) }
         }),
+        "required" => info(|info, _| info.verbs[6].reads = None),
+        "everything" => reads(|reads| reads.node.as_mut().unwrap().everything = true),
+        "prefixes" => reads(|reads| node_labels(reads).prefixes.push("zo".to_owned())),
         "parts" => reads(|reads| reads.node.as_mut().unwrap().parts.push(99)),
         "keys" => reads(|reads| node_labels(reads).keys.extend(["a".to_owned()])),
         "limits" => reads(|reads| node_labels(reads).keys.push("z".repeat(400))),
@@ -134,13 +129,15 @@ pub(super) fn good_args() -> Bytes {
 }
 
 /// Wrong args are taken for the right ones.
-fn careless_args() -> Fault {
+pub(super) fn careless_args() -> Fault {
     before(|ask, _| match ask.method.as_str() {
         "GetInfo" => {
             let request = api::GetInfoRequest::decode(ask.message.clone()).unwrap();
             Ok(api::GetInfoRequest { args: good_args(), ..request }.encode_to_vec().into())
         }
-        method if is_verb(method) => Ok(called(ask, |call| with_args(call, &good_args()))),
+        method if is_verb(method) || is_report(method) => {
+            Ok(called(ask, |call| with_args(call, &good_args())))
+        }
         _ => Ok(ask.message.clone()),
     })
 }
@@ -294,10 +291,10 @@ fn call(case: &str) -> Fault {
         "pure-again" => flips(|ask, _| ask.number > 10),
         "pure-call" => flips(|_, sent| sent.call.id != "conformance"),
         "pure-timeout" => flips(|ask, _| ask.headers.contains_key("grpc-timeout")),
-        "pure-identity" => flips(|_, sent| sent.pod.identity.is_some()),
         "undeclared-data" => flips(|_, sent| {
-            let of_pod = sent.pod.facts.as_ref().is_some_and(|facts| !facts.labels.is_empty());
-            of_pod || sent.facts().any(|facts| !facts.labels.is_empty())
+            let of_pod = sent.pod.facts.iter().map(|facts| &facts.labels);
+            let mut labels = of_pod.chain(sent.facts().map(|facts| &facts.labels)).flatten();
+            labels.any(|labels| !labels.entries.is_empty())
         }),
         "other-reads" => any_reads(),
         "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
@@ -380,7 +377,8 @@ fn empty(sent: &Sent) -> bool {
 
 /// Of the hook that is asked about the pod alone.
 fn without_labels(sent: &Sent) -> bool {
-    sent.nodes.count == 0 && sent.pod.facts.as_ref().is_some_and(|facts| !facts.absent_labels.is_empty())
+    let labels = sent.pod.facts.as_ref().and_then(|facts| facts.labels.as_ref());
+    sent.nodes.count == 0 && labels.is_some_and(|labels| !labels.absent.is_empty())
 }
 
 fn no_handshake() -> Fault {
@@ -438,29 +436,30 @@ fn filter(case: &str) -> Option<Fault> {
         "want-scores" => {
             rejections(|response| response.scores.iter_mut().for_each(|scores| scores.values.truncate(1)))
         }
-        "same-scores" => {
-            rejections(|response| response.scores.iter_mut().for_each(|scores| scores.values[0] += 1))
-        }
+        "same-scores" => rejections(|response| response.scores.iter_mut().for_each(another_score)),
         _ => return None,
     })
 }
 
 fn score(case: &str) -> Option<Fault> {
-    let change = |change: fn(&mut Vec<i32>)| {
+    let change = |change: fn(&mut api::Scores)| {
         answers(
             |_, _| true,
             move |answer| {
                 if let VerbAnswer::Score(response) = answer {
-                    response.scores.iter_mut().for_each(|scores| change(&mut scores.values));
+                    response.scores.iter_mut().for_each(change);
                 }
             },
         )
     };
     Some(match case {
-        "one-each" => change(|values| values.push(0)),
-        "range" => change(|values| values.iter_mut().for_each(|value| *value = 1_001)),
+        "one-each" => change(|scores| scores.values.push(0)),
+        "absent" => change(|scores| scores.absent = vec![0, 0]),
+        "range" => change(|scores| scores.values.iter_mut().for_each(|value| *value = 1_001)),
         "rejected" => {
-            let closed = |facts: &api::NodeFacts| facts.label_values.first().is_some_and(|zone| zone == "a");
+            let closed = |facts: &api::NodeFacts| {
+                facts.labels.as_ref().and_then(|labels| labels.values.first()).is_some_and(|zone| zone == "a")
+            };
             let all = move |sent: &Sent| sent.facts().all(closed);
             refuses(
                 move |ask| ask.method == "Score" && sent(ask).is_some_and(|sent| all(&sent)),
@@ -519,10 +518,9 @@ fn bind(case: &str) -> Option<Fault> {
     })
 }
 
-fn table(case: &str) -> (Subject, Fault) {
+fn table(case: &str) -> Fault {
     use streams::StreamFault as F;
-    let subject = if case == "other-view" { Subject::Filters } else { Subject::Reading };
-    let fault = match case {
+    match case {
         "answers" | "subset" => flips(|_, sent| sent.by_table().is_some()),
         "applied" => streams(F::WrongVersion),
         "changed" => streams(F::LosesChanges),
@@ -542,7 +540,7 @@ fn table(case: &str) -> (Subject, Fault) {
             }
             Ok(())
         }),
-        "zeros" | "zeros-unknown" | "count" | "other-view" => tolerates(),
+        "zeros" | "zeros-unknown" | "count" => tolerates(),
         "other-connection" => before(|ask, state| {
             let tables = state.tables.lock().unwrap_or_else(PoisonError::into_inner);
             let table = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table.clone()));
@@ -558,9 +556,8 @@ fn table(case: &str) -> (Subject, Fault) {
             Fault { before: Some(Box::new(|ask, state| Ok(doubled(ask, state)))), ..streams(F::Halves) }
         }
         "later-fields" => streams(F::RefusesUnknownFields),
-        "not-protobuf" | "no-view" | "unknown-view" | "id-zero" | "no-row" | "row-lacks-facts"
-        | "version" | "renamed" | "no-name" | "bad-name" | "name-taken" | "complete-twice"
-        | "reads-limits" => streams(F::Tolerates),
+        "not-protobuf" | "no-reads" | "id-zero" | "no-row" | "row-lacks-facts" | "version" | "renamed"
+        | "no-name" | "bad-name" | "name-taken" | "complete-twice" | "reads-limits" => streams(F::Tolerates),
         "refused-whole" => streams(F::AppliesAPart),
         "limits" => streams(F::TenTables),
         "closed" | "reset" | "disconnected" => streams(F::NeverEnds),
@@ -569,8 +566,7 @@ fn table(case: &str) -> (Subject, Fault) {
         "meanwhile" => Fault { stream: F::Blocks, ..wait_while_busy() },
         "nothing-sent" => streams(F::Spoiled),
         other => panic!("no fault for {other}"),
-    };
-    (subject, fault)
+    }
 }
 
 /// The versions of the backend's table are twice those of the suite.

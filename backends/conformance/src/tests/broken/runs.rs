@@ -3,7 +3,7 @@
 use tonic::Code;
 
 use super::{
-    changes::{Sent, VerbAnswer, answers, before, is_verb, pauses_for, refuses, sent},
+    changes::{Sent, VerbAnswer, answers, before, is_labeled, is_verb, pauses_for, refuses, sent},
     proxy::{Fault, status},
     *,
 };
@@ -38,8 +38,7 @@ fn fails(when: impl Fn(&Sent) -> bool + Send + Sync + 'static) -> Fault {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_mistake_is_one_failure_with_its_sentence() {
-    let strange =
-        |sent: &Sent| sent.facts().any(|facts| facts.labels.get("zone").is_some_and(|zone| zone == "amd64"));
+    let strange = |sent: &Sent| sent.facts().any(|facts| is_labeled(facts, "zone", "amd64"));
     for (fault, begins, ends, rule) in [
         (
             answers(|_, _| true, |answer| answer.evaluated(|evaluated| evaluated - 1)),

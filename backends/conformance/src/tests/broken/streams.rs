@@ -52,6 +52,8 @@ pub(super) enum StreamFault {
     NeverEnds,
     /// Only small tables.
     RefusesLarge,
+    /// Tables that contain usage are for verbs that do not read it, too.
+    TakesMore,
     /// Takes a while to apply the first message.
     Blocks,
     /// Dies of ten open streams.
@@ -176,6 +178,10 @@ impl Stream {
             StreamFault::RefusesLarge if message.version > 20 => return Err(status(Code::ResourceExhausted)),
             StreamFault::RefusesUnknownFields if bytes.ends_with(&[7, 0, 0, 0]) => {
                 return Err(status(Code::InvalidArgument));
+            }
+            StreamFault::TakesMore => {
+                let usage = i32::from(api::NodePart::Usage);
+                message.reads.iter_mut().for_each(|reads| reads.parts.retain(|part| *part != usage));
             }
             StreamFault::Halves => return self.halves(message).await,
             StreamFault::AppliesAPart => return self.part(message).await,

@@ -1,26 +1,26 @@
 //! Backends that keep the rules.
 
-use std::{future::ready, net::SocketAddr};
+use std::{future::ready, net::SocketAddr, time::Duration};
 
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, Change, ControllersFailed, ControllersReport,
-    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Normalization,
-    Options, Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb,
-    Verdict, View,
+    Eviction, Hook, Info, Introspect, IntrospectError, NO_OPINION, Node, NodeChange, NodePart, Nodes,
+    Normalization, NotReady, Options, Outcome, Pod, PodChange, PodPart, PodsBy, Policy, Reads,
+    RunControllers, Scale, Unanswered, Verb, Verdict,
 };
 
 /// Which verbs a backend declares, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// All verbs and hooks, with args and `reads`; all that can be are pure.
+    /// All verbs and hooks, with args, and outcomes; all that can be are pure. They read some labels and parts.
     Reading,
-    /// Filter, score and preempt with side effects, about all nodes, with JSON.
+    /// Filter, score and preempt with side effects, about all nodes. They read everything and all that is beside it.
     Effects,
-    /// Filter alone, without `reads`.
+    /// Filter alone, which reads everything.
     Filters,
-    /// Score alone, without `reads`.
+    /// Score alone, which reads nothing.
     Scores,
-    /// Hooks alone, without `reads`, not pure and about all nodes.
+    /// Hooks alone, not pure and about all nodes, which read everything.
     Hooks,
 }
 
@@ -96,6 +96,7 @@ impl Policy for Reading {
             .before_score(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
             .shows("/zone", "the zone that is closed")
             .shows("/zones/:zone", "whether a zone is closed")
+            .observes_outcomes()
     }
 
     fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
@@ -105,15 +106,23 @@ impl Policy for Reading {
         Err(IntrospectError::NotFound(format!("zone {} is not known", ask.parameter("zone"))))
     }
 
+    /// Nothing is reserved for a pod.
+    fn observe(&self, _: &Outcome<'_>) -> Result<(), NotReady> {
+        Ok(())
+    }
+
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
         if node.label("zone") == Some(&self.zone) {
-            Verdict::reject("zone is closed").by_rule("zone")
+            Verdict::reject("zone is closed").by_rule("zone").retry_after(Duration::from_mins(1))
         } else {
             Verdict::Accept
         }
     }
 
     fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        if node.taints().len() > 1 {
+            return NO_OPINION;
+        }
         let cores = node.allocatable().map_or(0, |allocatable| allocatable.milli_cpu / 1_000);
         let score = i32::try_from(cores).unwrap_or(1_000).min(1_000)
             - i32::try_from(node.taints().len()).unwrap_or(10);
@@ -177,10 +186,13 @@ struct Effects;
 
 impl Policy for Effects {
     fn info(&self) -> Info {
-        let verb = || Verb::whole_set().side_effects().view(View::FactsAndRaw);
+        let mut reads = Reads::everything();
+        reads.node(NodePart::Usage).node(NodePart::RawJson);
+        reads.pod(PodPart::Identity).pod(PodPart::RawJson);
+        reads.node_annotations("zo");
+        reads.pod_annotation("zone");
+        let verb = || Verb::whole_set().side_effects().reads(&reads);
         Info::new("effects", "1")
-            .raw_pod()
-            .annotations("zo")
             .filters(verb())
             .scores(verb(), Scale::unbounded().normalize(Normalization::MinMax))
             .preempts(verb())
@@ -203,7 +215,7 @@ struct Filters;
 
 impl Policy for Filters {
     fn info(&self) -> Info {
-        Info::new("filters", "1").filters(Verb::per_node().pure())
+        Info::new("filters", "1").filters(Verb::per_node().pure().reads(&Reads::everything()))
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
@@ -228,11 +240,12 @@ struct Hooks;
 
 impl Policy for Hooks {
     fn info(&self) -> Info {
-        let of_nodes = || Hook::changing([Change::NodeLabels]).whole_set();
+        let everything = Reads::everything();
+        let both = Hook::changing([Change::PodLabels, Change::NodeLabels]);
         Info::new("hooks", "1")
-            .before_filter(Hook::changing([Change::PodLabels]))
-            .before_filter_nodes(of_nodes())
-            .before_score(Hook::changing([Change::PodLabels, Change::NodeLabels]).whole_set())
+            .before_filter(Hook::changing([Change::PodLabels]).reads(&everything))
+            .before_filter_nodes(Hook::changing([Change::NodeLabels]).whole_set().reads(&everything))
+            .before_score(both.whole_set().reads(&everything))
     }
 
     fn before_filter(&self, _: &Pod<'_>) -> PodChange {

@@ -14,9 +14,11 @@ use prost::Message as _;
 use tonic::Code;
 
 use super::{
-    changes::{Sent, before, called, flips, info, is_verb, refuses, sent, with_args},
+    changes::{Sent, before, called, flips, info, is_labeled, is_verb, refuses, sent, streams, with_args},
     faults::{forgetful, rejections, without_reasons},
+    outcomes::{refuses_outcomes, takes_as},
     proxy::Fault,
+    streams::StreamFault,
     subjects::Subject::{self, Filters, Reading},
 };
 use crate::question::args_sha256;
@@ -25,7 +27,10 @@ use crate::question::args_sha256;
 pub(super) type Wrong = (&'static str, &'static str, Subject, Fault);
 
 pub(super) fn all() -> Vec<Wrong> {
-    [sizes(), times(), calls(), args(), undeclared(), handshakes(), reasons()].into_iter().flatten().collect()
+    [sizes(), times(), calls(), args(), undeclared(), handshakes(), reasons(), outcomes()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Answers differ where this holds.
@@ -82,6 +87,7 @@ fn calls() -> Vec<Wrong> {
         differs("filter.pure-call", "a name", move |sent| other(&sent.call.backend)),
         ("filter.no-handshake", "the connection", Reading, flips(|ask, _| ask.connection > 0)),
         ("table.unknown", "any table", Reading, any_table),
+        ("table.other-reads", "what is not declared", Reading, streams(StreamFault::TakesMore)),
     ]
 }
 
@@ -99,17 +105,16 @@ fn args() -> Vec<Wrong> {
 
 fn undeclared() -> Vec<Wrong> {
     const CASE: &str = "filter.undeclared-data";
-    let rack = |facts: &api::NodeFacts| facts.labels.get("rack").is_some_and(|rack| rack == "r1");
     let facts = |sent: &Sent| sent.pod.facts.clone().unwrap_or_default();
     let usage = |sent: &Sent| sent.rows().iter().any(|row| row.usage.is_some());
     let raw_rows = |sent: &Sent| sent.rows().iter().any(|row| !row.raw_json.is_empty());
     let raw_pod = |sent: &Sent| !sent.pod.raw_json.is_empty();
     let mut all = vec![
-        differs(CASE, "rack=r1", move |sent| sent.facts().any(rack)),
+        differs(CASE, "rack=r1", move |sent| sent.facts().any(|facts| is_labeled(facts, "rack", "r1"))),
         differs(CASE, "a namespace", move |sent| facts(sent).namespace.starts_with("kube-")),
         differs(CASE, "a claim", move |sent| facts(sent).volumes.iter().any(|of| of.claim == "claim")),
-        differs("filter.pure-identity", "the pod's claims", |sent| {
-            sent.pod.identity.as_ref().is_some_and(|of| !of.claims.is_empty())
+        differs(CASE, "the pod's name", |sent| {
+            sent.pod.identity.as_ref().is_some_and(|of| of.name == "web-1")
         }),
     ];
     for subject in [Reading, Filters] {
@@ -129,6 +134,29 @@ fn handshakes() -> Vec<Wrong> {
     vec![
         ("handshake.max-request-bytes", "1,000 bytes", Reading, limit(1_000)),
         ("handshake.max-request-bytes", "any number of bytes", Reading, limit(u64::MAX)),
+    ]
+}
+
+fn outcomes() -> Vec<Wrong> {
+    let refuses = |when: fn(&api::ReportRequest) -> bool| {
+        refuses_outcomes(Code::AlreadyExists, move |_, request| when(request))
+    };
+    let twice = |request: &api::ReportRequest| {
+        request.outcomes.len() == 2 && request.outcomes[0] == request.outcomes[1]
+    };
+    let unknown = |request: &api::ReportRequest| request.outcomes.iter().any(|outcome| outcome.kind > 4);
+    let many = |request: &api::ReportRequest| request.outcomes.len() > 100;
+    vec![
+        ("outcomes.again", "the same outcome twice in a request", Reading, refuses(twice)),
+        ("outcomes.unknown-pod", "many outcomes", Reading, refuses(many)),
+        (
+            "outcomes.invalid",
+            "any but the first outcome",
+            Reading,
+            takes_as(|request| request.outcomes.truncate(1)),
+        ),
+        ("outcomes.later-gateway", "kinds that it does not know", Reading, refuses(unknown)),
+        ("outcomes.args-unknown", "no reason", Reading, without_reasons()),
     ]
 }
 

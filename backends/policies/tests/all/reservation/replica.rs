@@ -28,13 +28,14 @@ pub(crate) fn pod(object: &Value, milli_cpu: i64) -> api::Pod {
         name: text(&owner["name"]),
         uid: text(&owner["uid"]),
     });
+    // The one annotation that the policy declares to read, which the pod lacks.
+    let annotations =
+        api::MapValues { values: vec![String::new()], absent: vec![0], ..api::MapValues::default() };
     let facts = api::PodFacts {
         namespace: text(&metadata["namespace"]),
         owner,
         requests: Some(api::Resources { milli_cpu, pods: 1, ..api::Resources::default() }),
-        // The one annotation that the policy declares to read, which the pod lacks.
-        annotation_values: vec![String::new()],
-        absent_annotations: vec![0],
+        annotations: Some(annotations),
         ..api::PodFacts::default()
     };
     let (name, uid) = (text(&metadata["name"]), text(&metadata["uid"]));

@@ -1,7 +1,7 @@
 //! The duties of a backend with hooks.
 
 use super::*;
-use crate::{Change, Hook, NodeChange, PodChange, Resources, backend::NamedArgs, request::ChangeRequest};
+use crate::{Change, Hook, NodeChange, PodChange, Resources, request::ChangeRequest};
 
 /// Does what the namespace of the pod says; closes nodes named "no…".
 struct Hooked(Info);
@@ -46,9 +46,13 @@ fn info() -> Info {
     let changes = [Change::PodLabels, Change::PodTolerations, Change::PodNodeAffinity];
     Info::new("hooked", "1.0")
         .revision("r7")
-        .before_filter(Hook::changing(changes))
-        .before_filter_nodes(Hook::changing([Change::NodeLabels]))
-        .before_score(Hook::changing([Change::PodLabels, Change::NodeLabels]))
+        .before_filter(changing(changes))
+        .before_filter_nodes(changing([Change::NodeLabels]))
+        .before_score(changing([Change::PodLabels, Change::NodeLabels]))
+}
+
+fn changing(parts: impl IntoIterator<Item = Change>) -> Hook {
+    Hook::changing(parts).reads(&Reads::everything())
 }
 
 fn hooked() -> Backend {
@@ -57,7 +61,8 @@ fn hooked() -> Backend {
 
 fn pod_request(namespace: &str) -> api::ChangeRequest {
     let hook = api::Verb::BeforeFilter.into();
-    api::ChangeRequest { call: Some(call()), pod: Some(pod(namespace)), nodes: None, hook }
+    let call = api::Call { reads: reads_of(info(), api::Verb::BeforeFilter), ..call() };
+    api::ChangeRequest { call: Some(call), pod: Some(pod(namespace)), nodes: None, hook }
 }
 
 fn nodes_request(hook: api::Verb, namespace: &str, names: &[&str]) -> api::ChangeRequest {
@@ -164,7 +169,7 @@ fn answers_of_another_number_of_nodes_fail_the_call() {
 
 #[test]
 fn a_hook_that_changes_the_pod_alone_returns_no_changes_of_nodes() {
-    let info = Info::new("pods", "1").before_score(Hook::changing([Change::PodLabels]));
+    let info = Info::new("pods", "1").before_score(changing([Change::PodLabels]));
     let answer = changed(&Hooked(info).into(), &before_score("pod alone", &["a", "b"])).unwrap();
     assert_eq!((answer.pod.unwrap().set_labels.len(), answer.nodes), (1, vec![]));
 }
@@ -189,16 +194,15 @@ fn a_policy_that_cannot_decide_now_is_unavailable() {
 
 #[test]
 fn a_request_for_another_declaration_is_not_answered() {
-    let mut reads = crate::Reads::new();
+    let mut reads = Reads::new();
     reads.pod(crate::PodPart::Namespace);
     let hook = || Hook::changing([Change::PodLabels]).reads(&reads);
     let backend = Backend::from(Hooked(Info::new("p", "1").before_filter(hook())));
     let (code, text) = status(changed(&backend, &pod_request("shop")).unwrap_err());
     assert_eq!(code, Code::FailedPrecondition, "{text}");
     assert!(text.starts_with("call.reads is not the SHA-256 of what this policy now declares"), "{text}");
-    let declared = backend.policy_for(NamedArgs::whole(&[]).unwrap()).unwrap();
-    let reads = declared.declaration.verb(api::Verb::BeforeFilter).unwrap().reads_digest();
-    let call = Some(api::Call { reads: Bytes::copy_from_slice(reads), ..call() });
+    let reads = reads_of(Info::new("p", "1").before_filter(hook()), api::Verb::BeforeFilter);
+    let call = Some(api::Call { reads, ..call() });
     let request = api::ChangeRequest { call, ..pod_request("shop") };
     assert!(changed(&backend, &request).is_ok());
     let (backend, replace) = Backend::replaceable(Hooked(Info::new("p", "1").before_filter(hook()))).unwrap();
@@ -211,7 +215,7 @@ fn amounts_reach_the_answer() {
     struct Amounts;
     impl Policy for Amounts {
         fn info(&self) -> Info {
-            Info::new("amounts", "1").before_filter(Hook::changing([Change::PodRequests]).pure())
+            Info::new("amounts", "1").before_filter(changing([Change::PodRequests]).pure())
         }
 
         fn before_filter(&self, _: &Pod<'_>) -> PodChange {

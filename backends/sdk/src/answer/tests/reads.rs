@@ -1,7 +1,7 @@
 //! Calls of verbs that declare what they read.
 
 use super::*;
-use crate::{NodeKey, PodKey, Reads, backend::NamedArgs};
+use crate::{NodeKey, PodKey, backend::NamedArgs};
 
 /// Refuses nodes by their rack and size; scores by the length of the rack. Teams have special wishes.
 struct Racks {
@@ -24,7 +24,7 @@ impl Racks {
 impl Policy for Racks {
     fn info(&self) -> Info {
         let verb = Verb::per_node().reads(&self.reads);
-        let names = Verb::per_node().view(View::Name).reads(&self.pods());
+        let names = Verb::per_node().reads(&self.pods());
         Info::new("racks", "1").filters(verb.clone()).scores(verb, Scale::unbounded()).preempts(names)
     }
 
@@ -60,18 +60,22 @@ fn reads(backend: &Backend, verb: api::Verb) -> Bytes {
     Bytes::copy_from_slice(declared.declaration.verb(verb).unwrap().reads_digest())
 }
 
+fn map(values: &[&str], absent: &[u32]) -> api::MapValues {
+    let values = values.iter().map(|&value| value.to_owned()).collect();
+    api::MapValues { values, absent: absent.into(), ..api::MapValues::default() }
+}
+
 /// Of labels "rack" and "size".
 fn node(values: &[&str], absent: &[u32]) -> api::NodeRow {
-    let label_values = values.iter().map(|&value| value.to_owned()).collect();
-    let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
+    let facts = api::NodeFacts { labels: Some(map(values, absent)), ..api::NodeFacts::default() };
     api::NodeRow { facts: Some(facts), ..api::NodeRow::default() }
 }
 
 /// Of the label "team".
 fn of_team(team: Option<&str>) -> api::Pod {
-    let label_values = vec![team.unwrap_or_default().to_owned()];
-    let absent_labels = team.is_none().then_some(0).into_iter().collect();
-    let facts = api::PodFacts { label_values, absent_labels, ..api::PodFacts::default() };
+    let absent: &[u32] = if team.is_none() { &[0] } else { &[] };
+    let labels = Some(map(&[team.unwrap_or_default()], absent));
+    let facts = api::PodFacts { labels, ..api::PodFacts::default() };
     api::Pod { facts: Some(facts), ..api::Pod::default() }
 }
 
@@ -136,30 +140,29 @@ fn another_declaration_is_no_reason_to_guess() {
 #[test]
 fn values_that_do_not_match_the_declaration_are_refused() {
     let with_pod = |values: &[&str], absent: &[u32]| {
-        let facts = node(values, absent).facts.unwrap();
-        let api::NodeFacts { label_values, absent_labels, .. } = facts;
-        let facts = api::PodFacts { label_values, absent_labels, ..api::PodFacts::default() };
+        let labels = Some(map(values, absent)).filter(|map| *map != api::MapValues::default());
+        let facts = api::PodFacts { labels, ..api::PodFacts::default() };
         let pod = Some(api::Pod { facts: Some(facts), ..api::Pod::default() });
         api::FilterRequest { pod, ..request("shop", node(&["r1", "5"], &[])) }
     };
     let mut annotated = node(&["r1", "5"], &[]);
-    annotated.facts.as_mut().unwrap().annotation_values.push("v".to_owned());
+    annotated.facts.as_mut().unwrap().annotations = Some(map(&["v"], &[]));
     for (request, expected) in [
         (
             request("shop", node(&["r1"], &[])),
-            "nodes.rows.rows[0].facts.label_values has 1 values, and 2 keys are declared",
+            "nodes.rows.rows[0].facts.labels.values has 1 values, and 2 keys are declared",
         ),
-        (request("shop", node(&["r1", "5", "9"], &[])), "label_values has 3 values"),
-        (request("shop", annotated), "annotation_values has 1 values, and 0 keys are declared"),
+        (request("shop", node(&["r1", "5", "9"], &[])), "labels.values has 3 values"),
+        (request("shop", annotated), "annotations.values has 1 values, and 0 keys are declared"),
         (
             request("shop", node(&["", ""], &[2])),
-            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
+            "nodes.rows.rows[0].facts.labels.absent is not a list of ascending positions below 2",
         ),
-        (request("shop", node(&["", ""], &[1, 0])), "absent_labels is not a list of ascending positions"),
-        (request("shop", node(&["", ""], &[0, 0])), "absent_labels is not a list of ascending positions"),
-        (request("shop", node(&["", ""], &[u32::MAX])), "absent_labels is not a list of ascending positions"),
-        (with_pod(&[], &[]), "pod.facts.label_values has 0 values, and 1 keys are declared"),
-        (with_pod(&[""], &[1]), "pod.facts.absent_labels is not a list of ascending positions below 1"),
+        (request("shop", node(&["", ""], &[1, 0])), "labels.absent is not a list of ascending positions"),
+        (request("shop", node(&["", ""], &[0, 0])), "labels.absent is not a list of ascending positions"),
+        (request("shop", node(&["", ""], &[u32::MAX])), "labels.absent is not a list of ascending positions"),
+        (with_pod(&[], &[]), "pod.facts.labels.values has 0 values, and 1 keys are declared"),
+        (with_pod(&[""], &[1]), "pod.facts.labels.absent is not a list of ascending positions below 1"),
     ] {
         let (code, text) = status(filter(&Racks::new().into(), &request).unwrap_err());
         assert_eq!(code, Code::InvalidArgument, "{text}");
@@ -174,7 +177,7 @@ fn scores_come_with_the_verdicts_if_both_read_the_same() {
     assert_eq!(scores.unwrap().values, [3]);
     let reads = Racks::new().reads;
     let filters = Info::new("one", "1").filters(Verb::per_node().reads(&reads));
-    let others = Silent(filters.scores(Verb::per_node(), Scale::unbounded()));
+    let others = Silent(filters.scores(everything(), Scale::unbounded()));
     assert_eq!(filter(&others.into(), &request).unwrap().scores, None);
 }
 
@@ -201,7 +204,7 @@ fn victims_are_read_as_the_pod_is() {
     assert_eq!(preempt(&request).unwrap().kept[0].victims, [1]);
     request.candidates[0].victims[1] = victim(pod("shop"));
     let (code, text) = status(preempt(&request).unwrap_err());
-    let expected = "candidates[0].victims[1].pod.facts.label_values has 0 values, and 1 keys are declared";
+    let expected = "candidates[0].victims[1].pod.facts.labels.values has 0 values, and 1 keys are declared";
     assert_eq!((code, &*text), (Code::InvalidArgument, expected));
 }
 
@@ -260,4 +263,34 @@ fn a_replaced_policy_answers_what_was_asked_of_it() {
     replace.with(One::new(17)).unwrap();
     assert_eq!((answered(&ids[17]).unwrap(), answered(&ids[1]).unwrap()), ("17".to_owned(), "1".to_owned()));
     assert_eq!(answered(&ids[0]).unwrap_err().0, Code::FailedPrecondition);
+}
+
+/// Accepts every node.
+struct ReadsNothing;
+
+impl Policy for ReadsNothing {
+    fn info(&self) -> Info {
+        Info::new("nothing", "1").filters(Verb::per_node())
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn rows_are_empty_where_nothing_is_read_of_nodes() {
+    let asked = |backend: &Backend, pod| {
+        let call = api::Call { reads: reads(backend, api::Verb::Filter), ..call() };
+        let (pod, nodes) = (Some(pod), Some(nodes(vec![api::NodeRow::default()])));
+        let request = api::FilterRequest { call: Some(call), pod, nodes, want_scores: false };
+        // As it comes from a socket.
+        let request = crate::codec::decode::<FilterRequest>(request.encode_to_vec().into())?;
+        at_once("Filter", super::super::filter(backend, &Tables::default(), &request, Patience::None))
+            .unwrap()
+    };
+    assert_eq!(evaluated(asked(&ReadsNothing.into(), pod("")).unwrap().result), 1);
+    let error = asked(&Racks::new().into(), of_team(None)).unwrap_err();
+    let text = "nodes.rows.rows[0].facts is missing; this policy declares that it reads it";
+    assert_eq!(status(error), (Code::InvalidArgument, text.to_owned()));
 }

@@ -5,10 +5,18 @@ use super::{
     super::{contents::Contents, space::Budget},
     *,
 };
-use crate::{Nodes, node::row::Row, reads::access::Access};
+use crate::{
+    Nodes,
+    node::row::Row,
+    reads::{access::Access, layout::everything},
+};
 
-fn table(view: View) -> Table {
-    Table::new(RowTerms { view, reads: None })
+fn table() -> Table {
+    Table::new(api::NodeReads { everything: true, ..api::NodeReads::default() })
+}
+
+fn access() -> Access<'static> {
+    Access::to(&everything().node)
 }
 
 fn kept(name: &str) -> Kept {
@@ -28,9 +36,8 @@ fn change(version: u64, upserts: &[(u32, &str)], removed: &[u32]) -> Change {
 }
 
 fn names(rows: &Rows, ids: &[u32]) -> Vec<Option<String>> {
-    let name = |row: RowRef<'_>| {
-        Nodes::new(&[row], Access::EVERYTHING).iter().map(|node| node.name().to_owned()).collect()
-    };
+    let name =
+        |row: RowRef<'_>| Nodes::new(&[row], access()).iter().map(|node| node.name().to_owned()).collect();
     ids.iter().map(|id| rows.row(*id).map(name)).collect()
 }
 
@@ -40,7 +47,7 @@ fn some(names: &[&str]) -> Vec<Option<String>> {
 
 #[test]
 fn a_version_is_there_once_it_is_applied() {
-    let table = table(View::Facts);
+    let table = table();
     assert!(table.at_least(0).is_some() && table.at_least(1).is_none());
     table.apply(change(7, &[(1, "a")], &[]));
     assert!(table.at_least(7).is_some() && table.at_least(8).is_none());
@@ -48,7 +55,7 @@ fn a_version_is_there_once_it_is_applied() {
 
 #[test]
 fn what_a_call_holds_does_not_change_under_it() {
-    let table = table(View::Facts);
+    let table = table();
     table.apply(change(1, &[(1, "a"), (2, "b"), (3, "c")], &[]));
     let held = table.at_least(1).unwrap();
     table.apply(change(2, &[(1, "new"), (4, "d")], &[2]));
@@ -61,14 +68,11 @@ fn what_a_call_holds_does_not_change_under_it() {
 
 #[test]
 fn a_row_is_decoded_once_a_change() {
-    let table = table(View::Facts);
+    let table = table();
     let decoded_at = |version| {
         let rows = table.at_least(version).unwrap();
         let row = rows.row(1).unwrap();
-        Nodes::new(&[row], Access::EVERYTHING)
-            .iter()
-            .map(|node| node.taints().as_ptr() as usize)
-            .sum::<usize>()
+        Nodes::new(&[row], access()).iter().map(|node| node.taints().as_ptr() as usize).sum::<usize>()
     };
     table.apply(change(1, &[(1, "a")], &[]));
     let first = decoded_at(1);
@@ -81,14 +85,14 @@ fn a_row_is_decoded_once_a_change() {
 
 #[test]
 fn an_id_that_is_removed_by_the_message_that_brings_it_is_gone() {
-    let table = table(View::Name);
+    let table = table();
     table.apply(change(1, &[(1, "a"), (1, "b"), (2, "c")], &[2, 99]));
     assert_eq!(names(&table.at_least(1).unwrap(), &[1, 2]), some(&["b", ""]));
 }
 
 #[test]
 fn ids_that_are_used_up_cost_nothing() {
-    let table = table(View::Name);
+    let table = table();
     // 100 nodes at a time, of 100,000 in all.
     for version in 1..=1000_u32 {
         let first = version * 100;
@@ -103,7 +107,7 @@ fn ids_that_are_used_up_cost_nothing() {
 
 #[test]
 fn a_cluster_that_shrinks_gives_memory_back() {
-    let table = table(View::Name);
+    let table = table();
     let upserts: Vec<_> = (1..=10_000).map(|id| (id, "n")).collect();
     table.apply(change(1, &upserts, &[]));
     table.apply(change(2, &[], &(11..=10_000).collect::<Vec<_>>()));

@@ -10,14 +10,16 @@ use std::{
 use extender_policy_api::limits::REJECTED_CONFIGURATION_BYTES;
 use extender_policy_api::v1beta1::{
     self as api, hook_service_server, introspection_service_server, node_table_service_server,
+    outcome_service_server,
 };
 
 use super::{
-    Best, DeclaredVerb, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Usage, Verb,
-    View, program, shown::ShownPath,
+    Best, DeclaredVerb, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Verb, program,
+    shown::ShownPath,
 };
 use crate::{
     Change,
+    digest::Digest,
     node::row::RowParts,
     reads::{access::Access, layout::Layout},
     size::MAX_MESSAGE_BYTES,
@@ -50,43 +52,39 @@ pub struct Declaration {
 #[derive(Clone, Debug)]
 pub struct Terms {
     verb: Verb,
-    reads: Option<Arc<Layout>>,
+    reads: Arc<Layout>,
     /// Of a hook alone.
     changes: BTreeSet<Change>,
 }
 
 impl Terms {
-    /// The verb's view of each node.
-    pub fn view(&self) -> View {
-        self.verb.view
+    /// What is read of pods and nodes.
+    pub fn reads(&self) -> &Layout {
+        &self.reads
     }
 
-    /// What is read of pods and nodes; `None`: everything.
-    pub fn reads(&self) -> Option<&Layout> {
-        self.reads.as_deref()
-    }
-
-    /// `Call.reads` of the requests that this declaration asks for; empty if nothing is declared.
-    pub fn reads_digest(&self) -> &[u8] {
-        self.reads().map_or(&[], |reads| &reads.digest)
+    /// `Call.reads` of the requests that this declaration asks for.
+    pub fn reads_digest(&self) -> &Digest {
+        &self.reads.digest
     }
 
     /// What each row of a request must have.
     pub fn row_parts(&self) -> RowParts {
-        RowParts::of(self.verb.view, self.reads().map(|reads| &reads.rows))
+        RowParts::of(&self.reads.rows)
+    }
+
+    /// What the policy may read of the pod, and of victims.
+    pub fn pod_access(&self) -> Access<'_> {
+        Access::to(&self.reads.pod)
     }
 
     /// What the policy may read of nodes.
     pub fn node_access(&self) -> Access<'_> {
-        Access::to(self.reads().map(|reads| &reads.node)).with_usage(self.verb.usage)
+        Access::to(&self.reads.node)
     }
 
-    pub fn wants_usage(&self) -> bool {
-        self.verb.usage == Usage::Wanted
-    }
-
-    /// Whether answers may be cached: then the pod's name and UID are not sent.
-    pub fn is_pure(&self) -> bool {
+    /// Whether answers may be cached.
+    fn is_pure(&self) -> bool {
         self.verb.memory == Memory::Pure
     }
 
@@ -119,7 +117,7 @@ impl Declaration {
         if !mistakes.is_empty() {
             return Err(DeclarationError(mistakes));
         }
-        let verbs = info.verbs.iter().map(|(&kind, declared)| (kind, terms(declared))).collect();
+        let verbs = info.verbs.iter().map(|(&kind, declared)| (kind, terms(kind, declared))).collect();
         let shown = mem::take(&mut info.shows);
         let blank = api::GetInfoResponse::default();
         let declared = Self { response: blank, verbs, shown };
@@ -130,6 +128,11 @@ impl Declaration {
         self.verbs.get(&kind)
     }
 
+    /// Whether the policy observes outcomes.
+    pub fn observes_outcomes(&self) -> bool {
+        self.response.services.iter().any(|service| service == outcome_service_server::SERVICE_NAME)
+    }
+
     /// The path that is declared with exactly this text.
     pub fn shown(&self, path: &str) -> Option<&ShownPath> {
         self.shown.iter().find(|shown| shown.path() == path)
@@ -138,22 +141,17 @@ impl Declaration {
     /// Whether requests for this declaration can be answered with the other one, too.
     pub fn reads_as(&self, other: &Self) -> bool {
         let digests = |of: &Self| {
-            of.verbs.iter().map(|(&kind, terms)| (kind, terms.reads_digest().to_owned())).collect::<Vec<_>>()
+            of.verbs.iter().map(|(&kind, terms)| (kind, *terms.reads_digest())).collect::<Vec<_>>()
         };
         digests(self) == digests(other)
     }
 }
 
-fn terms(declared: &DeclaredVerb) -> Terms {
+fn terms(kind: api::Verb, declared: &DeclaredVerb) -> Terms {
     let DeclaredVerb { verb, changes, .. } = declared;
-    let reads = verb.reads.as_ref();
-    // Rows without facts are names: no table, and no watch of nodes is needed for them.
-    let only_names = verb.view == View::Facts
-        && verb.usage == Usage::Unwanted
-        && reads.is_some_and(|reads| !reads.nodes());
-    let view = if only_names { View::Name } else { verb.view };
-    let reads = reads.map(|reads| Arc::new(Layout::new(reads, view)));
-    Terms { verb: verb.clone().view(view), reads, changes: changes.clone() }
+    let has_nodes = !matches!(kind, api::Verb::Bind | api::Verb::BeforeFilter);
+    let reads = if has_nodes { Layout::new(&verb.reads) } else { Layout::new(&verb.reads.of_pod()) };
+    Terms { verb: verb.clone(), reads: reads.into(), changes: changes.clone() }
 }
 
 /// What no gateway can reject, because there is nothing to ask it about.
@@ -177,7 +175,7 @@ fn mistakes(info: &Info) -> Vec<String> {
 
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
     let services = services(&info, declared);
-    let Info { name, version, revision, rejected_configuration, verbs, annotations, raw_pod, .. } = info;
+    let Info { name, version, revision, rejected_configuration, verbs, .. } = info;
     let verbs = verbs.iter().zip(declared.verbs.values());
     api::GetInfoResponse {
         name,
@@ -187,8 +185,6 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         requires: Vec::new(),
         services,
         verbs: verbs.map(|((&kind, declared), terms)| verb_info(kind, declared, terms)).collect(),
-        pod_raw: raw_pod,
-        annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
         introspection: declared.shown.iter().map(ShownPath::message).collect(),
         // Reported by the backend, not declared by the policy: it changes at run time.
@@ -205,8 +201,8 @@ fn beginning(mut text: String, most: usize) -> String {
 
 /// Services besides `PolicyService`. Tables are worth filling only if rows hold more than names.
 fn services(info: &Info, declared: &Declaration) -> Vec<String> {
-    let wants_facts = declared.verbs.values().any(|terms| terms.view().has_facts());
-    let keeps = wants_facts && info.table == TableUse::Kept;
+    let reads_facts = declared.verbs.values().any(|terms| terms.row_parts().has_facts());
+    let keeps = reads_facts && info.table == TableUse::Kept;
     let table = keeps.then_some(node_table_service_server::SERVICE_NAME);
     let introspection = (!declared.shown.is_empty()).then_some(introspection_service_server::SERVICE_NAME);
     let hooks = declared
@@ -216,30 +212,23 @@ fn services(info: &Info, declared: &Declaration) -> Vec<String> {
             matches!(kind, api::Verb::BeforeFilter | api::Verb::BeforeFilterNodes | api::Verb::BeforeScore)
         })
         .then_some(hook_service_server::SERVICE_NAME);
-    table.into_iter().chain(introspection).chain(hooks).map(str::to_owned).collect()
+    let outcomes = info.observes_outcomes.then_some(outcome_service_server::SERVICE_NAME);
+    table.into_iter().chain(introspection).chain(hooks).chain(outcomes).map(str::to_owned).collect()
 }
 
 fn verb_info(kind: api::Verb, declared: &DeclaredVerb, terms: &Terms) -> api::VerbInfo {
-    let reads = terms.reads().map(|reads| reads.message.clone());
+    let reads = Some(terms.reads().message.clone());
     let nothing = api::VerbInfo { verb: kind.into(), reads, ..api::VerbInfo::default() };
     if kind == api::Verb::Bind {
         return nothing;
     }
-    let node_view = match terms.view() {
-        _ if kind == api::Verb::BeforeFilter => api::NodeView::Unspecified,
-        View::Name => api::NodeView::Name,
-        View::Facts => api::NodeView::Facts,
-        View::FactsAndRaw => api::NodeView::FactsAndRaw,
-    };
     let scope = match terms.verb.scope {
         Scope::Node => api::Scope::Node,
         Scope::WholeSet => api::Scope::WholeSet,
     };
     let info = api::VerbInfo {
-        node_view: node_view.into(),
         scope: scope.into(),
         effects: effects(terms).into(),
-        usage: terms.wants_usage(),
         changes: terms.changes.iter().map(|change| change.number()).collect(),
         ..nothing
     };
@@ -308,12 +297,7 @@ mod tests {
     fn a_verb_that_is_not_declared_is_not_listed() {
         let verbs = |info| Declaration::new(info).unwrap().response.verbs;
         let [filter] = verbs(pure()).try_into().unwrap();
-        assert_eq!(
-            (filter.verb(), filter.effects(), filter.usage),
-            (api::Verb::Filter, api::Effects::Pure, false)
-        );
-        let [filter] = verbs(pure().filters(Verb::per_node().pure().usage())).try_into().unwrap();
-        assert_eq!((filter.effects(), filter.usage), (api::Effects::Pure, true));
+        assert_eq!((filter.verb(), filter.effects()), (api::Verb::Filter, api::Effects::Pure));
         let [score] = verbs(scores(Scale::between(-3..=7))).try_into().unwrap();
         assert_eq!((score.verb(), score.score_min, score.score_max), (api::Verb::Score, Some(-3), Some(7)));
         let [bind] = verbs(Info::new("p", "1").binds()).try_into().unwrap();
@@ -323,48 +307,70 @@ mod tests {
     #[test]
     fn the_handshake_says_what_was_declared() {
         let info = Info::new("p", "1.2.3")
-            .filters(Verb::whole_set().side_effects().view(View::Name))
-            .scores(Verb::per_node(), Scale::unbounded().normalize(Normalization::MinMax).reversed())
-            .annotations("acme.io/")
-            .raw_pod();
+            .filters(Verb::whole_set().side_effects())
+            .scores(Verb::per_node(), Scale::unbounded().normalize(Normalization::MinMax).reversed());
         let response = Declaration::new(info).unwrap().response;
         assert!(response.name == "p" && response.revision.starts_with("1.2.3+"), "{response:?}");
-        assert_eq!((response.pod_raw, &*response.annotation_prefixes), (true, &["acme.io/".to_owned()][..]));
         let [filter, score] = &response.verbs[..] else { panic!("two verbs: {response:?}") };
-        assert_eq!((filter.scope(), filter.node_view()), (api::Scope::WholeSet, api::NodeView::Name));
+        assert_eq!((filter.scope(), score.scope()), (api::Scope::WholeSet, api::Scope::Node));
         assert_eq!(
             (filter.effects(), score.effects()),
             (api::Effects::ChangesOutside, api::Effects::ReadsOutside)
         );
-        assert_eq!(score.scope(), api::Scope::Node);
         assert_eq!((score.normalization(), score.reversed), (api::Normalization::MinMax, true));
     }
 
-    #[test]
-    fn nodes_of_which_nothing_is_read_are_names() {
-        let declared = |verb: Verb| {
-            let info = Info::new("p", "1").filters(verb.reads(&Reads::new()));
-            let response = Declaration::new(info).unwrap().response;
-            (response.verbs[0].node_view(), response.services.len())
-        };
-        assert_eq!(declared(Verb::per_node()), (api::NodeView::Name, 0));
-        assert_eq!(declared(Verb::per_node().usage()), (api::NodeView::Facts, 1));
-        assert_eq!(declared(Verb::per_node().view(View::FactsAndRaw)), (api::NodeView::FactsAndRaw, 1));
+    /// The declaration and the number of services for a verb that reads this.
+    fn declared(reads: &Reads) -> (api::Reads, usize) {
+        let mut response =
+            Declaration::new(pure().filters(Verb::per_node().pure().reads(reads))).unwrap().response;
+        (response.verbs.remove(0).reads.unwrap(), response.services.len())
     }
 
     #[test]
-    fn names_alone_need_no_facts() {
+    fn a_verb_without_a_declaration_reads_nothing() {
+        let [filter] = Declaration::new(pure()).unwrap().response.verbs.try_into().unwrap();
+        assert_eq!(filter.reads, Some(api::Reads::default()));
+        let [bind] =
+            Declaration::new(Info::new("p", "1").binds()).unwrap().response.verbs.try_into().unwrap();
+        assert_eq!(bind.reads, Some(api::Reads::default()));
+    }
+
+    #[test]
+    fn names_alone_need_no_table_of_nodes() {
         let mut reads = Reads::new();
+        assert_eq!(declared(&reads), (api::Reads::default(), 0));
         reads.node(NodePart::Name);
-        let declared = |verb: Verb| {
-            let info = Info::new("p", "1").filters(verb.reads(&reads));
-            let verb = Declaration::new(info).unwrap().response.verbs.remove(0);
-            (verb.node_view(), verb.reads.unwrap().node.map(|node| node.parts))
-        };
-        let name = vec![api::NodePart::Name.into()];
-        assert_eq!(declared(Verb::per_node()), (api::NodeView::Name, None));
-        assert_eq!(declared(Verb::per_node().view(View::Name)), (api::NodeView::Name, None));
-        assert_eq!(declared(Verb::per_node().usage()), (api::NodeView::Facts, Some(name)));
+        let parts = vec![api::NodePart::Name.into()];
+        let names =
+            api::Reads { node: Some(api::NodeReads { parts, ..api::NodeReads::default() }), pod: None };
+        assert_eq!(declared(&reads), (names, 0));
+        assert_eq!(declared(&Reads::everything()).1, 1);
+        reads.node(NodePart::Usage);
+        assert_eq!(declared(&reads).1, 1);
+    }
+
+    #[test]
+    fn a_verb_without_nodes_reads_everything_of_none() {
+        let mut reads = Reads::everything();
+        let [bind] = Declaration::new(Info::new("p", "1").binds_reading(&reads))
+            .unwrap()
+            .response
+            .verbs
+            .try_into()
+            .unwrap();
+        let pod = Some(api::PodReads { everything: true, ..api::PodReads::default() });
+        assert_eq!(bind.reads, Some(api::Reads { pod, node: None }));
+        // For the gateway to reject.
+        reads = Reads::new();
+        reads.node(NodePart::Taints);
+        let [bind] = Declaration::new(Info::new("p", "1").binds_reading(&reads))
+            .unwrap()
+            .response
+            .verbs
+            .try_into()
+            .unwrap();
+        assert!(bind.reads.unwrap().node.is_some());
     }
 
     #[test]

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use extender_policy_api::v1beta1 as api;
-
-use super::{DeclaredVerb, Scope, Verb, View};
+use super::{DeclaredVerb, Scope, Verb};
 use crate::{Change, Reads};
 
 /// A hook: a policy changes what the policies of a call are told about the pod and the nodes. How it is called is as for
-/// a [`Verb`]; it must have no side effects. The default: each node on its own, with the node's facts, and again for
-/// each call.
+/// a [`Verb`]; it must have no side effects. The default: about each node on its own, and again for each call.
 ///
 /// ```
 /// use extender_policy_sdk::{Change, Hook, Info, Node, NodeChange, Pod, Policy, Reads, Resources};
@@ -54,24 +51,13 @@ impl Hook {
         Self { verb: Verb { scope: Scope::WholeSet, ..self.verb }, ..self }
     }
 
-    /// What to send about each node. Default: [`View::Facts`]. For hooks about nodes.
-    pub fn view(self, view: View) -> Self {
-        Self { verb: self.verb.view(view), ..self }
-    }
-
-    /// Requests [`Node::usage`](crate::Node::usage) too; as [`Verb::usage`]. For hooks about nodes. A hook that changes the
-    /// usage need not request it.
-    pub fn usage(self) -> Self {
-        Self { verb: self.verb.usage(), ..self }
-    }
-
-    /// The change is a function of args, the pod's facts and, of a node, that node: it may be cached, and the pod's name
-    /// and UID are not sent; as [`Verb::pure`].
+    /// The change is a function of args, the pod's facts and, of a node, that node: it may be cached; as [`Verb::pure`].
     pub fn pure(self) -> Self {
         Self { verb: self.verb.pure(), ..self }
     }
 
-    /// What the hook reads of the pod and of nodes; as [`Verb::reads`]. What it changes it need not read.
+    /// What the hook reads of the pod and of nodes; as [`Verb::reads`]. What it changes it need not read. The hook before filter
+    /// has no nodes.
     pub fn reads(self, reads: &Reads) -> Self {
         Self { verb: self.verb.reads(reads), ..self }
     }
@@ -83,16 +69,14 @@ impl Hook {
         Self { verb: self.verb.waits(), ..self }
     }
 
-    /// As this kind of hook: the one before filter has no nodes.
-    pub(super) fn declared(self, kind: api::Verb) -> DeclaredVerb {
-        let verb = if kind == api::Verb::BeforeFilter { self.verb.view(View::Name) } else { self.verb };
-        DeclaredVerb { verb, scale: None, changes: self.changes }
+    pub(super) fn declared(self) -> DeclaredVerb {
+        DeclaredVerb { verb: self.verb, scale: None, changes: self.changes }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use extender_policy_api::v1beta1::hook_service_server::SERVICE_NAME;
+    use extender_policy_api::v1beta1::{self as api, hook_service_server::SERVICE_NAME};
 
     use super::{
         super::{Info, declaration::Declaration},
@@ -122,25 +106,28 @@ mod tests {
     fn the_handshake_says_what_was_declared() {
         let changes = [Change::NodeUsage, Change::PodLabels, Change::NodeUsage];
         let zone = reading(|reads| drop(reads.node_label("zone")));
+        let usage = reading(|reads| _ = reads.node(NodePart::Usage));
         let declared = info()
             .before_filter(pod_labels().pure())
-            .before_filter_nodes(labels().usage().whole_set().view(View::FactsAndRaw))
+            .before_filter_nodes(labels().whole_set().reads(&usage))
             .before_score(Hook::changing(changes).reads(&zone));
         let response = Declaration::new(declared).unwrap().response;
         assert!(response.services.iter().any(|service| service == SERVICE_NAME), "{:?}", response.services);
         let [pod, nodes, score] = response.verbs.try_into().unwrap();
         assert_eq!(
-            (pod.verb(), pod.node_view(), pod.scope()),
-            (api::Verb::BeforeFilter, api::NodeView::Unspecified, api::Scope::Node)
+            (pod.verb(), pod.scope(), pod.effects()),
+            (api::Verb::BeforeFilter, api::Scope::Node, api::Effects::Pure)
         );
-        assert_eq!((pod.effects(), pod.usage, pod.reads), (api::Effects::Pure, false, None));
-        assert_eq!(pod.changes, [i32::from(api::ChangedPart::PodLabels)]);
         assert_eq!(
-            (nodes.verb(), nodes.node_view(), nodes.scope()),
-            (api::Verb::BeforeFilterNodes, api::NodeView::FactsAndRaw, api::Scope::WholeSet)
+            (pod.changes, pod.reads),
+            (vec![api::ChangedPart::PodLabels.into()], Some(api::Reads::default()))
         );
-        assert_eq!((nodes.effects(), nodes.usage), (api::Effects::ReadsOutside, true));
-        assert_eq!((score.verb(), score.node_view()), (api::Verb::BeforeScore, api::NodeView::Facts));
+        assert_eq!(
+            (nodes.verb(), nodes.scope(), nodes.effects()),
+            (api::Verb::BeforeFilterNodes, api::Scope::WholeSet, api::Effects::ReadsOutside)
+        );
+        assert_eq!(nodes.reads.unwrap().node.unwrap().parts, [i32::from(api::NodePart::Usage)]);
+        assert_eq!(score.verb(), api::Verb::BeforeScore);
         assert_eq!(
             score.changes,
             [i32::from(api::ChangedPart::PodLabels), i32::from(api::ChangedPart::NodeUsage)]
@@ -151,27 +138,47 @@ mod tests {
     #[test]
     fn hooks_ask_for_a_table_of_nodes_as_verbs_do() {
         let services = |info: Info| Declaration::new(info).unwrap().response.services.len();
-        assert_eq!(services(info().before_filter(pod_labels())), 1);
-        assert_eq!(services(info().before_filter_nodes(labels())), 2);
-        assert_eq!(services(info().before_filter_nodes(labels()).without_node_table()), 1);
-        let name = reading(|reads| {
-            reads.node(NodePart::Name);
-        });
+        let everything = &Reads::everything();
+        assert_eq!(services(info().before_filter(pod_labels().reads(everything))), 1);
+        assert_eq!(services(info().before_filter_nodes(labels().reads(everything))), 2);
+        assert_eq!(services(info().before_filter_nodes(labels().reads(everything)).without_node_table()), 1);
+        let name = reading(|reads| _ = reads.node(NodePart::Name));
         assert_eq!(services(info().before_score(labels().reads(&name))), 1);
-        assert_eq!(services(info().filters(Verb::per_node().view(View::Name))), 0);
+        assert_eq!(services(info().before_score(labels())), 1);
     }
 
     #[test]
-    fn everything_is_sent_of_what_is_not_declared() {
+    fn whatever_is_declared_everything_can_be_read() {
         let zone = reading(|reads| drop(reads.node_label("zone")));
         let pods = reading(|reads| drop(reads.pods_by(PodsBy::Owner)));
         let declared = info()
-            .before_filter_nodes(labels().reads(&zone))
+            .before_filter(pod_labels())
+            .before_filter_nodes(labels().pure().reads(&zone))
             .before_score(labels().reads(&pods))
             .reading_everything();
-        let [nodes, score] = Declaration::new(declared).unwrap().response.verbs.try_into().unwrap();
-        assert_eq!((nodes.reads, nodes.usage), (None, true));
-        let labels = score.reads.unwrap().node.unwrap().labels.unwrap();
-        assert_eq!((&*labels.prefixes, score.usage), (&[String::new()][..], true));
+        let verbs = Declaration::new(declared).unwrap().response.verbs;
+        let reads: Vec<_> = verbs.into_iter().filter_map(|verb| verb.reads).collect();
+        let [of_pod, of_nodes, of_both] = reads.try_into().unwrap();
+        let all = api::MapReads { prefixes: vec![String::new()], ..api::MapReads::default() };
+        let pod = |parts: &[api::PodPart]| {
+            let parts = parts.iter().map(|part| i32::from(*part)).collect();
+            let annotations = Some(all.clone());
+            Some(api::PodReads { parts, annotations, everything: true, ..api::PodReads::default() })
+        };
+        let node = |parts: &[api::NodePart]| {
+            let parts = parts.iter().map(|part| i32::from(*part)).collect();
+            let annotations = Some(all.clone());
+            api::NodeReads { parts, annotations, everything: true, ..api::NodeReads::default() }
+        };
+        let parts = [api::PodPart::Identity, api::PodPart::RawJson];
+        assert_eq!(of_pod, api::Reads { pod: pod(&parts), node: None });
+        assert_eq!(
+            of_nodes,
+            api::Reads { pod: pod(&[]), node: Some(node(&[api::NodePart::Usage, api::NodePart::Images])) }
+        );
+        assert_eq!(of_both.pod, pod(&parts));
+        let mut counted = of_both.node.unwrap();
+        assert_eq!(std::mem::take(&mut counted.pod_counts).len(), 1);
+        assert_eq!(counted, node(&[api::NodePart::Usage, api::NodePart::RawJson, api::NodePart::Images]));
     }
 }

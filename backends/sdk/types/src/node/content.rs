@@ -12,13 +12,13 @@ use prost::Message;
 
 use super::{
     counts::{self, CountList},
-    facts::{self, Facts, FactsMap, Whole},
+    facts::{self, Facts, Whole},
     labels::Labels,
     values::Values,
 };
 use crate::{
     reads::{
-        self,
+        Map,
         values::{Counts, RowMismatch},
     },
     wire::{Field, FieldValue, Fields},
@@ -34,9 +34,9 @@ pub struct Content<'a> {
     /// The values of declared keys, for a stored row or one of which many are read.
     values: OnceLock<Values>,
     encoded: Encoded<'a>,
-    /// The labels of the facts, for a stored row.
+    /// The labels that come with their keys, for a stored row.
     labels: Option<Labels>,
-    /// Decoded at the first use of taints or amounts.
+    /// Decoded at the first use of what is returned as a message.
     whole: OnceLock<Box<Whole>>,
     /// Decoded at the first use of usage.
     used: OnceLock<Box<NodeUsage>>,
@@ -88,7 +88,7 @@ impl<'a> Content<'a> {
 
     /// The same in its own memory, so that it does not keep the message alive, and laid out for look-up.
     pub fn into_owned(self) -> Content<'static> {
-        let labels = self.facts().map(|facts| Labels::of(facts.entries(FactsMap::Labels)));
+        let labels = self.facts().map(|facts| Labels::of(facts.map(Map::Labels).entries()));
         let _laid_out = self.values();
         let Self { values, encoded, whole, used, .. } = self;
         Content { values, encoded: encoded.into_owned(), labels, whole, used }
@@ -120,15 +120,15 @@ impl<'a> Content<'a> {
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         match &self.labels {
             Some(labels) => labels.at(key),
-            None => self.facts()?.at(FactsMap::Labels, key),
+            None => self.facts()?.map(Map::Labels).at(key),
         }
     }
 
     /// The value of the declared key at this position, if the node has it.
-    pub(super) fn value(&self, map: reads::Map, position: usize) -> Option<&str> {
+    pub(super) fn value(&self, map: Map, position: usize) -> Option<&str> {
         match self.values.get() {
             Some(values) => values.at(map, position),
-            None if position < WALKED => self.facts()?.value(map, position),
+            None if position < WALKED => self.facts()?.map(map).value(position),
             None => self.values()?.at(map, position),
         }
     }

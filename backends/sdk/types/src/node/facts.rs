@@ -4,13 +4,13 @@
 
 use std::str;
 
-use extender_policy_api::v1beta1::{NodeUsage, Resources, Taint};
+use extender_policy_api::v1beta1::{NodeAddress, NodeImage, NodeUsage, Resources, SystemInfo, Taint};
 use prost::Message;
 
 use super::shape;
 use crate::{
     reads::{
-        self,
+        Map,
         values::{self, Counts, Mismatch},
     },
     wire::{Field, FieldValue, Fields},
@@ -19,44 +19,27 @@ use crate::{
 /// Why reading cannot fail.
 pub(super) const CHECKED: &str = "the row was checked when the request came in";
 
-/// The maps of `NodeFacts`, by their field numbers.
-#[derive(Clone, Copy)]
-pub(super) enum FactsMap {
-    Labels = 1,
-    Annotations = 2,
-    Conditions = 5,
-}
-
-impl From<reads::Map> for FactsMap {
-    fn from(map: reads::Map) -> Self {
-        match map {
-            reads::Map::Labels => Self::Labels,
-            reads::Map::Annotations => Self::Annotations,
-        }
-    }
-}
-
-/// The number of `NodeFacts.unschedulable`.
+/// Numbers of fields of `NodeFacts`.
 const UNSCHEDULABLE: u32 = 4;
+const CONDITIONS: u32 = 5;
+const LABELS: u32 = 12;
+const ANNOTATIONS: u32 = 13;
+const PROVIDER_ID: u32 = 17;
 
-/// The numbers of `label_values` and `absent_labels` in `NodeFacts`, and those of annotations.
-const LABEL_VALUES: u32 = 8;
-const ANNOTATION_VALUES: u32 = 9;
-const ABSENT_LABELS: u32 = 10;
-const ABSENT_ANNOTATIONS: u32 = 11;
-
-/// The values of declared keys in a `NodeFacts`: how many, and the positions of those that the node lacks.
-#[derive(Clone, Copy, Default)]
-struct Tally<'a> {
-    labels: usize,
-    annotations: usize,
-    absent_labels: &'a [u8],
-    absent_annotations: &'a [u8],
-}
+/// The numbers of the fields of `MapValues`.
+const VALUES: u8 = 1;
+const ABSENT: u32 = 2;
+const ENTRIES: u32 = 3;
 
 /// An encoded `NodeFacts` of the usual shape.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
+    encoded: &'a [u8],
+}
+
+/// An encoded `MapValues` of the usual shape: the labels or annotations of a node.
+#[derive(Clone, Copy)]
+pub(super) struct MapValues<'a> {
     encoded: &'a [u8],
 }
 
@@ -65,97 +48,96 @@ impl<'a> Facts<'a> {
         Self { encoded: checked }
     }
 
-    /// The entries of a map, by key.
-    pub(super) fn entries(self, map: FactsMap) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        self.slices(map as u32).map(|entry| (text(shape::key(entry)), value(entry)))
-    }
-
-    /// The value of a map at a key. Keys are compared as bytes: only the returned value becomes a text.
-    pub(super) fn at(self, map: FactsMap, key: &str) -> Option<&'a str> {
-        self.slices(map as u32).find(|entry| shape::key(entry) == key.as_bytes()).map(value)
-    }
-
-    /// The value of a declared key, if the node has it.
-    pub(super) fn value(self, map: reads::Map, position: usize) -> Option<&'a str> {
-        let value = text(self.slices(value_field(map)).nth(position).expect(CHECKED));
-        let is_absent = || self.absent(map).any(|absent| usize::try_from(absent) == Ok(position));
-        if value.is_empty() && is_absent() { None } else { Some(value) }
-    }
-
-    /// The values of the declared keys.
-    pub(super) fn values(self, map: reads::Map) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.slices(value_field(map)).map(text)
-    }
-
-    /// The positions of the declared keys that the node lacks.
-    pub(super) fn absent(self, map: reads::Map) -> impl Iterator<Item = u32> + use<'a> {
+    /// The labels or annotations; a message that is absent has nothing in it.
+    pub(super) fn map(self, map: Map) -> MapValues<'a> {
         let field = match map {
-            reads::Map::Labels => ABSENT_LABELS,
-            reads::Map::Annotations => ABSENT_ANNOTATIONS,
+            Map::Labels => LABELS,
+            Map::Annotations => ANNOTATIONS,
         };
-        self.slices(field).flat_map(positions)
+        MapValues { encoded: slices(self.encoded, field).next().unwrap_or_default() }
+    }
+
+    /// The status of a condition.
+    pub(super) fn condition(self, kind: &str) -> Option<&'a str> {
+        at(slices(self.encoded, CONDITIONS), kind)
     }
 
     /// Whether there are as many values as keys are declared.
     pub(super) fn check(self, counts: Counts) -> Result<(), Mismatch> {
-        let tally = self.tally();
-        values::check_labels(tally.labels, positions(tally.absent_labels), counts)?;
-        values::check_annotations(tally.annotations, positions(tally.absent_annotations), counts)
-    }
-
-    /// In one pass over the fields.
-    fn tally(self) -> Tally<'a> {
-        let mut tally = Tally::default();
-        for field in Fields::of(self.encoded) {
-            match field {
-                Ok(Field { tag: LABEL_VALUES, .. }) => tally.labels += 1,
-                Ok(Field { tag: ANNOTATION_VALUES, .. }) => tally.annotations += 1,
-                Ok(Field { tag: ABSENT_LABELS, value: FieldValue::Slice(absent) }) => {
-                    tally.absent_labels = absent;
-                }
-                Ok(Field { tag: ABSENT_ANNOTATIONS, value: FieldValue::Slice(absent) }) => {
-                    tally.absent_annotations = absent;
-                }
-                _ => {}
-            }
+        for (map, keys) in [(Map::Labels, counts.labels), (Map::Annotations, counts.annotations)] {
+            let values = self.map(map);
+            values::check(map, values.encoded_values().count(), values.absent(), keys)?;
         }
-        tally
+        Ok(())
     }
 
     pub(super) fn is_unschedulable(self) -> bool {
-        self.fields(UNSCHEDULABLE)
+        fields(self.encoded, UNSCHEDULABLE)
             .any(|field| matches!(field.value, FieldValue::Number(number) if number != 0))
+    }
+
+    pub(super) fn provider_id(self) -> &'a str {
+        slices(self.encoded, PROVIDER_ID).next().map_or("", text)
     }
 
     /// The fields that are returned as generated types, without the rest.
     pub(super) fn whole(self) -> Whole {
         Whole::decode(self.encoded).expect(CHECKED)
     }
+}
 
-    fn slices(self, tag: u32) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.fields(tag).filter_map(|field| match field.value {
-            FieldValue::Slice(slice) => Some(slice),
-            _ => None,
-        })
+impl<'a> MapValues<'a> {
+    /// The entries with keys, by key.
+    pub(super) fn entries(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        slices(self.encoded, ENTRIES).map(|entry| (text(shape::key(entry)), value(entry)))
     }
 
-    /// The fields with one number: fields are in ascending order.
-    fn fields(self, tag: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
-        fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
+    /// The value of an entry.
+    pub(super) fn at(self, key: &str) -> Option<&'a str> {
+        at(slices(self.encoded, ENTRIES), key)
+    }
+
+    /// The value of a declared key, if the node has it.
+    pub(super) fn value(self, position: usize) -> Option<&'a str> {
+        let value = text(self.encoded_values().nth(position).expect(CHECKED));
+        let is_absent = || self.absent().any(|absent| usize::try_from(absent) == Ok(position));
+        if value.is_empty() && is_absent() { None } else { Some(value) }
+    }
+
+    /// The values of the declared keys.
+    pub(super) fn values(self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.encoded_values().map(text)
+    }
+
+    /// The positions of the declared keys that the node lacks.
+    pub(super) fn absent(self) -> impl Iterator<Item = u32> + use<'a> {
+        let positions = slices(self.encoded, ABSENT).flat_map(Fields::packed);
+        positions.map(|number| u32::try_from(number.expect(CHECKED)).expect(CHECKED))
+    }
+
+    /// They come first.
+    fn encoded_values(self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut fields = Fields::of(self.encoded);
+        std::iter::from_fn(move || fields.next_slice_of(VALUES).map(|value| value.expect(CHECKED)))
     }
 }
 
-fn value_field(map: reads::Map) -> u32 {
-    match map {
-        reads::Map::Labels => LABEL_VALUES,
-        reads::Map::Annotations => ANNOTATION_VALUES,
-    }
+/// The value at a key, of the entries of a map. Keys are compared as bytes: only the returned value becomes a text.
+fn at<'a>(mut entries: impl Iterator<Item = &'a [u8]>, key: &str) -> Option<&'a str> {
+    entries.find(|entry| shape::key(entry) == key.as_bytes()).map(value)
 }
 
-/// The numbers of a checked packed field.
-fn positions(packed: &[u8]) -> impl Iterator<Item = u32> {
-    Fields::packed(packed).map(|number| u32::try_from(number.expect(CHECKED)).expect(CHECKED))
+fn slices(message: &[u8], tag: u32) -> impl Iterator<Item = &[u8]> {
+    fields(message, tag).filter_map(|field| match field.value {
+        FieldValue::Slice(slice) => Some(slice),
+        _ => None,
+    })
+}
+
+/// The fields with one number: fields are in ascending order.
+fn fields(message: &[u8], tag: u32) -> impl Iterator<Item = Field<'_>> {
+    let fields = Fields::of(message).map(|field| field.expect(CHECKED));
+    fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
 }
 
 /// An encoded `NodeUsage` of the usual shape, decoded as a whole.
@@ -184,4 +166,10 @@ pub(super) struct Whole {
     pub(super) capacity: Option<Resources>,
     #[prost(message, optional, tag = "7")]
     pub(super) allocatable: Option<Resources>,
+    #[prost(message, repeated, tag = "14")]
+    pub(super) images: Vec<NodeImage>,
+    #[prost(message, optional, tag = "15")]
+    pub(super) system_info: Option<SystemInfo>,
+    #[prost(message, repeated, tag = "16")]
+    pub(super) addresses: Vec<NodeAddress>,
 }

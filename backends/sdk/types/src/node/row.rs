@@ -7,12 +7,11 @@ use prost::{DecodeError, Message};
 
 use super::{content::Content, shape};
 use crate::{
-    View,
     reads::values::{Counts, RowMismatch},
     size::{self, Refused},
 };
 
-/// A row of at most this size is decoded without estimating its memory.
+/// A row of at most this size is read without estimating the memory that it takes decoded.
 const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// Why bytes are not a `NodeRow`.
@@ -42,14 +41,18 @@ impl RowParts {
         self.name
     }
 
-    /// In this view with this declaration; `None`: everything that the view has.
-    pub fn of(view: View, reads: Option<&NodeReads>) -> Self {
-        let reads = reads.filter(|_| view.has_facts());
-        let reads_name = |reads: &NodeReads| reads.parts.contains(&NodePart::Name.into());
-        Self {
-            name: reads.is_none_or(reads_name),
-            facts: view.has_facts() && reads.is_none_or(|reads| *reads != NodeReads::default()),
-        }
+    /// Whether rows have facts: then the gateway must know the nodes.
+    pub fn has_facts(self) -> bool {
+        self.facts
+    }
+
+    /// Those of a declaration. A verb that reads at most the name is sent no facts.
+    pub fn of(reads: &NodeReads) -> Self {
+        let NodeReads { parts, labels, annotations, pod_counts, everything } = reads;
+        let is_name = |part: &i32| *part == i32::from(NodePart::Name);
+        let maps = labels.is_some() || annotations.is_some();
+        let others = maps || !pod_counts.is_empty() || !parts.iter().all(is_name);
+        Self { name: *everything || parts.iter().any(is_name), facts: *everything || others }
     }
 }
 
@@ -71,6 +74,9 @@ pub struct RowRef<'a> {
 impl<'a> Row<'a> {
     /// Checks an encoded `NodeRow`. One that the gateway wrote is borrowed; see [`shape`] for others.
     pub fn read(encoded: &'a [u8]) -> Result<Self, Unreadable> {
+        if encoded.len() > MAX_UNCOUNTED_BYTES {
+            size::check(encoded, size::NODE_ROW, usize::MAX)?;
+        }
         if shape::is_usual(encoded) {
             let (name, content) = Content::borrowed(encoded);
             return Ok(Self { name: name.into(), content });
@@ -80,9 +86,6 @@ impl<'a> Row<'a> {
 
     /// What protobuf decodes from a row that does not have the usual shape.
     fn rewritten(unusual: &[u8]) -> Result<Self, Unreadable> {
-        if unusual.len() > MAX_UNCOUNTED_BYTES {
-            size::check(unusual, size::NODE_ROW, usize::MAX)?;
-        }
         let row = NodeRow::decode(unusual)?;
         if let Some(position) = row.pod_counts.iter().position(|counts| !are_ascending(counts)) {
             return Err(Unreadable::Unordered(position));

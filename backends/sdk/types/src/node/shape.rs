@@ -28,6 +28,8 @@ enum FieldType {
     Texts,
     /// 32-bit numbers in one field.
     Packed,
+    /// A number that has no field.
+    Reserved,
 }
 
 /// The fields of a message: the first has number 1.
@@ -41,18 +43,28 @@ const ROW: Message = &[
     FieldType::Many(POD_COUNTS),
 ];
 const FACTS: Message = &[
-    FieldType::Map(TEXTS),
-    FieldType::Map(TEXTS),
+    FieldType::Reserved,
+    FieldType::Reserved,
     FieldType::Taints(TAINT),
     FieldType::Number,
     FieldType::Map(TEXTS),
     FieldType::One(RESOURCES),
     FieldType::One(RESOURCES),
-    FieldType::Texts,
-    FieldType::Texts,
-    FieldType::Packed,
-    FieldType::Packed,
+    FieldType::Reserved,
+    FieldType::Reserved,
+    FieldType::Reserved,
+    FieldType::Reserved,
+    FieldType::One(MAP_VALUES),
+    FieldType::One(MAP_VALUES),
+    FieldType::Many(IMAGE),
+    FieldType::One(SYSTEM_INFO),
+    FieldType::Many(ADDRESS),
+    FieldType::Text,
 ];
+const IMAGE: Message = &[FieldType::Texts, FieldType::Number];
+const SYSTEM_INFO: Message = &[const { FieldType::Text }; 6];
+const ADDRESS: Message = &[FieldType::Text, FieldType::Text];
+const MAP_VALUES: Message = &[FieldType::Texts, FieldType::Packed, FieldType::Map(TEXTS)];
 const USAGE: Message = &[FieldType::One(RESOURCES), FieldType::One(NONZERO)];
 const POD_COUNTS: Message = &[FieldType::Ascending(POD_COUNT), FieldType::Number32];
 const POD_COUNT: Message =
@@ -94,6 +106,7 @@ impl<'a> Previous<'a> {
 
     fn fits(&mut self, kind: &FieldType, value: &FieldValue<'a>, first: bool) -> bool {
         match (kind, value) {
+            (FieldType::Reserved, _) => true,
             (FieldType::Number, FieldValue::Number(_)) | (FieldType::Opaque, FieldValue::Slice(_)) => first,
             (FieldType::Number32, FieldValue::Number(number)) => first && u32::try_from(*number).is_ok(),
             (FieldType::Text, FieldValue::Slice(text)) => first && str::from_utf8(text).is_ok(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1beta1::{NodeFacts, NodeRow, NonZero, PodCount as Count, PodCounts};
+use extender_policy_api::v1beta1::{MapValues, NodeFacts, NodeRow, NonZero, PodCount as Count, PodCounts};
 use proptest::{prelude::*, sample::Index};
 use prost::Message;
 
@@ -10,10 +10,15 @@ use super::{content::Content, row::Row, *};
 use crate::{
     PodsBy,
     reads::{
+        layout,
         pods::{Attribute, SentCount, Sums},
         values::{Counts, RowMismatch},
     },
 };
+
+fn access() -> Access<'static> {
+    Access::to(&layout::everything().node)
+}
 
 /// Few different ones, so that keys repeat; some empty, some not ASCII.
 fn text() -> impl Strategy<Value = String> {
@@ -43,26 +48,46 @@ fn resources() -> impl Strategy<Value = Resources> {
 fn facts() -> impl Strategy<Value = NodeFacts> {
     let taints = prop::collection::vec(taint(), 0..4);
     let amounts = || prop::option::of(resources());
-    let facts = (map(), map(), taints, any::<bool>(), map(), amounts(), amounts());
-    let values = || prop::collection::vec((text(), any::<bool>()), 0..20);
-    let facts = (facts, values(), values());
-    facts.prop_map(|(facts, label_values, annotation_values)| {
-        let (labels, annotations, taints, unschedulable, conditions, capacity, allocatable) = facts;
-        let (label_values, absent_labels) = some_absent(label_values);
-        let (annotation_values, absent_annotations) = some_absent(annotation_values);
-        NodeFacts {
-            labels,
-            annotations,
-            taints,
-            unschedulable,
-            conditions,
-            capacity,
-            allocatable,
-            label_values,
-            annotation_values,
-            absent_labels,
-            absent_annotations,
-        }
+    let values = || prop::option::of(map_values());
+    let unschedulable = prop::option::of(any::<bool>());
+    let facts = (values(), values(), taints, unschedulable, map(), amounts(), amounts(), machine());
+    facts.prop_map(
+        |(labels, annotations, taints, unschedulable, conditions, capacity, allocatable, machine)| {
+            NodeFacts {
+                taints,
+                unschedulable,
+                conditions,
+                capacity,
+                allocatable,
+                labels,
+                annotations,
+                ..machine
+            }
+        },
+    )
+}
+
+/// What the kubelet and the cloud report.
+fn machine() -> impl Strategy<Value = NodeFacts> {
+    let image = (prop::collection::vec(text(), 0..3), any::<i64>());
+    let image = image.prop_map(|(names, bytes)| NodeImage { names, bytes });
+    let info = (text(), text()).prop_map(|(architecture, container_runtime_version)| SystemInfo {
+        architecture,
+        container_runtime_version,
+        ..SystemInfo::default()
+    });
+    let address = (text(), text()).prop_map(|(r#type, address)| NodeAddress { r#type, address });
+    let lists = (prop::collection::vec(image, 0..3), prop::collection::vec(address, 0..3));
+    (lists, prop::option::of(info), text()).prop_map(|((images, addresses), system_info, provider_id)| {
+        NodeFacts { images, system_info, addresses, provider_id, ..NodeFacts::default() }
+    })
+}
+
+fn map_values() -> impl Strategy<Value = MapValues> {
+    let values = prop::collection::vec((text(), any::<bool>()), 0..20);
+    (values, map()).prop_map(|(values, entries)| {
+        let (values, absent) = some_absent(values);
+        MapValues { values, absent, entries }
     })
 }
 
@@ -153,9 +178,10 @@ fn damaged(mut encoded: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
     encoded
 }
 
-/// The length-delimited field `tag`, at most 15.
-fn field(tag: u8, content: &[u8]) -> Vec<u8> {
-    let mut field = vec![tag << 3 | 2];
+/// The length-delimited field `tag`.
+fn field(tag: u32, content: &[u8]) -> Vec<u8> {
+    let mut field = Vec::new();
+    prost::encoding::encode_key(tag, prost::encoding::WireType::LengthDelimited, &mut field);
     prost::encode_length_delimiter(content.len(), &mut field).unwrap();
     [field, content.to_vec()].concat()
 }
@@ -165,11 +191,11 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
         (Ok(expected), Ok(row)) if are_ascending(&expected) => {
-            same(&expected, Node { row: row.as_ref(), access: Access::EVERYTHING })?;
+            same(&expected, Node { row: row.as_ref(), access: access() })?;
             // As it is kept in a table.
             let (name, content) = row.into_parts();
             let (name, content) = (&name, &content.into_owned());
-            same(&expected, Node { row: RowRef { name, content }, access: Access::EVERYTHING })
+            same(&expected, Node { row: RowRef { name, content }, access: access() })
         }
         (Err(_), Err(_)) => Ok(()),
         (Ok(expected), Err(_)) if !are_ascending(&expected) => Ok(()),
@@ -183,21 +209,20 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     let facts = expected.facts.clone().unwrap_or_default();
     prop_assert_eq!(node.name(), &expected.name);
     prop_assert_eq!(node.row.content.facts().is_none(), expected.facts.is_none());
-    let labels: Vec<_> = facts.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-    prop_assert_eq!(node.labels().collect::<Vec<_>>(), labels);
-    let maps = [&facts.labels, &facts.annotations, &facts.conditions];
+    let (labels, annotations) =
+        (facts.labels.clone().unwrap_or_default(), facts.annotations.clone().unwrap_or_default());
+    let entries: Vec<_> = labels.entries.iter().map(|(key, value)| (&**key, &**value)).collect();
+    prop_assert_eq!(node.labels().collect::<Vec<_>>(), entries);
+    let maps = [&labels.entries, &annotations.entries, &facts.conditions];
     for key in maps.into_iter().flat_map(BTreeMap::keys).map(String::as_str).chain(["", "a", "absent"]) {
-        prop_assert_eq!(node.label(key), facts.labels.get(key).map(String::as_str));
-        prop_assert_eq!(node.annotation(key), facts.annotations.get(key).map(String::as_str));
+        prop_assert_eq!(node.label(key), labels.entries.get(key).map(String::as_str));
+        prop_assert_eq!(node.annotation(key), annotations.entries.get(key).map(String::as_str));
         prop_assert_eq!(node.condition(key), facts.conditions.get(key).map(String::as_str));
     }
-    let values = [
-        (reads::Map::Labels, &facts.label_values, &facts.absent_labels),
-        (reads::Map::Annotations, &facts.annotation_values, &facts.absent_annotations),
-    ];
     // Others never reach a policy.
-    let ascending = |absent: &[u32]| absent.is_sorted_by(|position, next| position < next);
-    for (map, values, absent) in values.into_iter().filter(|(_, _, absent)| ascending(absent)) {
+    let ascending = |values: &MapValues| values.absent.is_sorted_by(|position, next| position < next);
+    let maps = [(Map::Labels, &labels), (Map::Annotations, &annotations)];
+    for (map, MapValues { values, absent, .. }) in maps.into_iter().filter(|(_, values)| ascending(values)) {
         for (position, value) in values.iter().enumerate() {
             let is_absent = value.is_empty() && absent.iter().any(|absent| *absent as usize == position);
             let expected = Some(value.as_str()).filter(|_| !is_absent);
@@ -205,9 +230,12 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
         }
     }
     prop_assert_eq!(node.taints(), &*facts.taints);
-    prop_assert_eq!(node.is_unschedulable(), facts.unschedulable);
+    prop_assert_eq!(node.is_unschedulable(), facts.unschedulable == Some(true));
     prop_assert_eq!(node.capacity(), facts.capacity.as_ref());
     prop_assert_eq!(node.allocatable(), facts.allocatable.as_ref());
+    prop_assert_eq!((node.images(), node.addresses()), (&*facts.images, &*facts.addresses));
+    prop_assert_eq!(node.system_info(), facts.system_info.as_ref());
+    prop_assert_eq!(node.provider_id().unwrap_or_default(), facts.provider_id);
     prop_assert_eq!(node.usage(), expected.usage.as_ref());
     prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
     same_counts(&expected.pod_counts, node.row.content)
@@ -267,7 +295,7 @@ proptest! {
     #[test]
     fn fields_of_a_later_version_are_passed_over(row in row(), content in prop::collection::vec(any::<u8>(), 0..9)) {
         let facts = row.facts.clone().unwrap_or_default().encode_to_vec();
-        let facts = field(2, &[facts, field(12, &content)].concat());
+        let facts = field(2, &[facts, field(18, &content)].concat());
         let usage = row.usage.clone().unwrap_or_default().encode_to_vec();
         let usage = field(4, &[usage, field(3, &content)].concat());
         let name = NodeRow { name: row.name, ..NodeRow::default() }.encode_to_vec();
@@ -288,16 +316,22 @@ proptest! {
     #[test]
     fn map_entries_in_any_order_read_alike(
         entries in prop::collection::vec((text(), text()), 0..6),
-        map in prop::sample::select(vec![1, 2, 5]),
     ) {
-        let entry = |(key, value): &(String, String)| {
-            field(map, &[field(2, value.as_bytes()), field(1, key.as_bytes())].concat())
+        let value_first = |entry, (key, value): &(String, String)| {
+            field(entry, &[field(2, value.as_bytes()), field(1, key.as_bytes())].concat())
         };
-        agree(&field(2, &entries.iter().flat_map(entry).collect::<Vec<_>>()))?;
-        let entry = |(key, value): &(String, String)| {
-            field(map, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
+        let key_first = |entry, (key, value): &(String, String)| {
+            field(entry, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
         };
-        agree(&field(2, &entries.iter().flat_map(entry).collect::<Vec<_>>()))?;
+        let all = |of: &dyn Fn(&(String, String)) -> Vec<u8>| entries.iter().flat_map(of).collect::<Vec<_>>();
+        for (values, conditions) in [
+            (all(&|entry| value_first(3, entry)), all(&|entry| value_first(5, entry))),
+            (all(&|entry| key_first(3, entry)), all(&|entry| key_first(5, entry))),
+        ] {
+            agree(&field(2, &field(12, &values)))?;
+            agree(&field(2, &field(13, &values)))?;
+            agree(&field(2, &conditions))?;
+        }
     }
 
     #[test]
@@ -327,6 +361,7 @@ proptest! {
     fn arbitrary_bytes_break_nothing(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         agree(&bytes)?;
         agree(&field(2, &bytes))?;
+        agree(&field(2, &field(12, &bytes)))?;
         agree(&field(4, &bytes))?;
         agree(&field(5, &bytes))?;
         agree(&field(5, &field(1, &bytes)))?;
@@ -337,16 +372,20 @@ proptest! {
 fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
     let labelled = |labels: &[(&str, &str)]| {
         let entry = |(key, value): &(&str, &str)| {
-            field(1, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
+            field(3, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
         };
-        field(2, &labels.iter().flat_map(entry).collect::<Vec<_>>())
+        field(2, &field(12, &labels.iter().flat_map(entry).collect::<Vec<_>>()))
     };
     let cases = [
         ("the last of two entries counts", labelled(&[("a", "0"), ("a", "1")])),
         ("entries in another order", labelled(&[("b", "0"), ("a", "1")])),
         ("facts in two parts", [labelled(&[("a", "0"), ("b", "0")]), labelled(&[("a", "1")])].concat()),
         ("facts before the name", [labelled(&[("a", "1")]), field(1, b"n")].concat()),
-        ("a key longer than it needs to be", field(2, &field(1, b"\x8a\x00\x01a\x12\x011"))),
+        ("a key longer than it needs to be", field(2, &field(12, &field(3, b"\x8a\x00\x01a\x12\x011")))),
+        ("entries before the absent positions", {
+            let entry = field(3, &[field(1, b"a"), field(2, b"1")].concat());
+            field(2, &field(12, &[entry, field(2, b"\x00")].concat()))
+        }),
         ("usage in two parts", [labelled(&[("a", "1")]), field(4, b""), field(4, b"")].concat()),
         ("usage with its parts in another order", {
             [labelled(&[("a", "1")]), field(4, &[field(2, b""), field(1, b"")].concat())].concat()
@@ -366,7 +405,7 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
         let usual = shape::is_usual(&encoded);
         let row = Row::read(&encoded).unwrap();
         assert_eq!(
-            (usual, Node { row: row.as_ref(), access: Access::EVERYTHING }.label("a")),
+            (usual, Node { row: row.as_ref(), access: access() }.label("a")),
             (false, Some("1")),
             "{what}"
         );
@@ -377,10 +416,7 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
 fn debug_names_the_node() {
     let encoded = field(1, b"worker-1");
     let row = Row::read(&encoded).unwrap();
-    assert_eq!(
-        format!("{:?}", Nodes::new(&[row.as_ref()], Access::EVERYTHING)),
-        r#"[Node { name: "worker-1", .. }]"#
-    );
+    assert_eq!(format!("{:?}", Nodes::new(&[row.as_ref()], access())), r#"[Node { name: "worker-1", .. }]"#);
 }
 
 #[test]

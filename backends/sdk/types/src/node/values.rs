@@ -30,7 +30,7 @@ struct List {
 impl Values {
     /// From checked facts.
     pub(super) fn of(facts: Facts<'_>) -> Self {
-        let list = |map| List::of(facts.values(map), facts.absent(map));
+        let list = |map| List::of(facts.map(map).values(), facts.map(map).absent());
         Self { labels: list(Map::Labels), annotations: list(Map::Annotations) }
     }
 

@@ -82,7 +82,7 @@ mod tests {
     use prost::Message as _;
 
     use crate::{
-        Nodes, Pod, PodsBy, Reads, TopologyKey, View,
+        Nodes, Pod, PodsBy, Reads, TopologyKey,
         node::row::Row,
         reads::{access::Access, layout::Layout},
     };
@@ -91,7 +91,7 @@ mod tests {
     fn layout() -> (Layout, TopologyKey) {
         let mut reads = Reads::new();
         let zones = reads.pods_by_topology(PodsBy::Owner, "zone");
-        (Layout::new(&reads, View::Facts), zones)
+        (Layout::new(&reads), zones)
     }
 
     fn domain(value: &str, pods: u32) -> api::DomainCount {
@@ -106,9 +106,10 @@ mod tests {
     }
 
     fn node(zone: Option<&str>) -> Vec<u8> {
-        let label_values = vec![zone.unwrap_or_default().to_owned()];
-        let absent_labels = zone.is_none().then_some(0).into_iter().collect();
-        let facts = Some(api::NodeFacts { label_values, absent_labels, ..api::NodeFacts::default() });
+        let values = vec![zone.unwrap_or_default().to_owned()];
+        let absent = zone.is_none().then_some(0).into_iter().collect();
+        let labels = Some(api::MapValues { values, absent, ..api::MapValues::default() });
+        let facts = Some(api::NodeFacts { labels, ..api::NodeFacts::default() });
         api::NodeRow { name: "n".into(), facts, ..api::NodeRow::default() }.encode_to_vec()
     }
 
@@ -117,12 +118,12 @@ mod tests {
         let (layout, zones) = layout();
         let names: Vec<_> = (0..4_096).map(|number| format!("zone-{number:04}")).collect();
         let pod = pod(names.iter().map(|name| domain(name, 2)).collect(), 3);
-        let pod = Pod::with_access(&pod, Access::to(Some(&layout.pod))).unwrap();
+        let pod = Pod::new(&pod, Access::to(&layout.pod)).unwrap();
         let encoded: Vec<_> =
             names.iter().map(|name| node(Some(name))).chain([node(Some("z")), node(None)]).collect();
         let rows: Vec<_> = encoded.iter().map(|row| Row::read(row).unwrap()).collect();
         let rows: Vec<_> = rows.iter().map(Row::as_ref).collect();
-        let nodes = Nodes::new(&rows, Access::to(Some(&layout.node)));
+        let nodes = Nodes::new(&rows, Access::to(&layout.node));
         let mut most = 0;
         let cost = measure(|| {
             let domains = pod.pods_like(&zones).unwrap();
@@ -140,11 +141,11 @@ mod tests {
         ) {
             let (layout, zones) = layout();
             let pod = pod(counts.iter().map(|(value, pods)| domain(value, *pods)).collect(), omitted);
-            let pod = Pod::with_access(&pod, Access::to(Some(&layout.pod))).unwrap();
+            let pod = Pod::new(&pod, Access::to(&layout.pod)).unwrap();
             let row = node(zone.as_deref());
             let row = Row::read(&row).unwrap();
             let rows = [row.as_ref()];
-            let node = Nodes::new(&rows, Access::to(Some(&layout.node))).iter().next().unwrap();
+            let node = Nodes::new(&rows, Access::to(&layout.node)).iter().next().unwrap();
             let domains = pod.pods_like(&zones).unwrap();
             let like = domains.of(&node).map(|like| (like.at_least(), like.at_most()));
             let fewest = counts.values().min().map_or(omitted, |fewest| omitted.min(*fewest));

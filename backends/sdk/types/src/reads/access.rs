@@ -11,64 +11,37 @@ use super::{
     pods::{PodsBy, SentCount},
     topology::{SentTopology, Topology},
 };
-use crate::info::Usage;
 
 const REQUESTS: &str = "the sum of the requests of counted pods";
 
-/// What a policy may read of an object.
+/// What a policy may read of an object: what is declared.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
-    declared: Option<&'a SentFields>,
-    usage: Usage,
-}
+pub struct Access<'a>(&'a SentFields);
 
 impl<'a> Access<'a> {
-    /// Without a declaration everything is sent, labels and annotations in maps.
-    pub const EVERYTHING: Self = Self { declared: None, usage: Usage::Wanted };
-
-    /// What is declared; everything but usage if nothing is declared.
-    pub fn to(declared: Option<&'a SentFields>) -> Self {
-        Self { declared, usage: Usage::Unwanted }
-    }
-
-    /// With usage if that is wanted.
-    pub(crate) fn with_usage(self, usage: Usage) -> Self {
-        Self { usage, ..self }
-    }
-
-    /// Usage is read.
-    #[track_caller]
-    pub(crate) fn usage(self) {
-        if self.usage == Usage::Unwanted {
-            misused(
-                "usage of the node is read and not declared; declare it with Verb::usage or Hook::usage"
-                    .into(),
-            );
-        }
+    /// What is sent may be read.
+    pub fn to(sent: &'a SentFields) -> Self {
+        Self(sent)
     }
 
     /// Where the value of a key is.
     #[inline]
     #[track_caller]
     pub(crate) fn key(self, key: &Key) -> Place {
-        match self.declared {
-            None => Place::Entry,
-            Some(fields) => match fields.places(key.map).of(key) {
-                Some(place) => place,
-                None => undeclared_key(fields, key.map, &key.text),
-            },
+        let Self(fields) = self;
+        match fields.places(key.map).of(key) {
+            Some(place) => place,
+            None => undeclared_key(fields, key.map, &key.text),
         }
     }
 
     /// The same for a key that is given as a text.
     #[track_caller]
     pub(crate) fn text(self, map: Map, key: &str) -> Place {
-        match self.declared {
-            None => Place::Entry,
-            Some(fields) => match fields.places(map).find(key) {
-                Some(place) => place,
-                None => undeclared_key(fields, map, key),
-            },
+        let Self(fields) = self;
+        match fields.places(map).find(key) {
+            Some(place) => place,
+            None => undeclared_key(fields, map, key),
         }
     }
 
@@ -81,7 +54,8 @@ impl<'a> Access<'a> {
     /// The same for a prefix that is given as a text.
     #[track_caller]
     pub(crate) fn entries(self, map: Map, prefix: &str) {
-        if let Some(fields) = self.declared.filter(|fields| !fields.places(map).covers(prefix)) {
+        let Self(fields) = self;
+        if !fields.places(map).covers(prefix) {
             let (object, name) = (fields.object, name(map));
             undeclared(
                 &format!("{name}s of the {object} that begin with {prefix:?}"),
@@ -94,9 +68,9 @@ impl<'a> Access<'a> {
     #[inline]
     #[track_caller]
     pub(crate) fn pods(self, by: &PodsBy) -> &'a SentCount {
-        match self.declared.and_then(|fields| fields.pods(by)) {
+        match self.0.pods(by) {
             Some(sent) => sent,
-            None => undeclared_pods(self.declared, by),
+            None => undeclared("a count of pods", &format!("pods_by({by})")),
         }
     }
 
@@ -104,16 +78,17 @@ impl<'a> Access<'a> {
     #[inline]
     #[track_caller]
     pub(crate) fn topology(self, topology: &Topology) -> &'a SentTopology {
-        match self.declared.and_then(|fields| fields.topology(topology)) {
+        match self.0.topology(topology) {
             Some(sent) => sent,
-            None => undeclared_topology(self.declared, topology),
+            None => undeclared("a count of pods by topology", &format!("pods_by_topology({topology})")),
         }
     }
 
     /// A part is read.
     #[track_caller]
     pub(crate) fn part<P: Part>(self, part: P) {
-        if let Some(fields) = self.declared.filter(|fields| !fields.parts.contains(part)) {
+        let Self(fields) = self;
+        if !fields.parts.contains(part) {
             let object = fields.object;
             undeclared(&format!("{part:?} of the {object}"), &format!("{object}({}::{part:?})", P::TYPE));
         }
@@ -132,24 +107,6 @@ fn name(map: Map) -> &'static str {
 fn undeclared_key(fields: &SentFields, map: Map, key: &str) -> ! {
     let (object, name) = (fields.object, name(map));
     undeclared(&format!("{name} {key:?} of the {object}"), &format!("{object}_{name}"))
-}
-
-/// Without a declaration there are no counts.
-#[cold]
-#[track_caller]
-fn undeclared_pods(declared: Option<&SentFields>, by: &PodsBy) -> ! {
-    undeclared("a count of pods", &format!("pods_by({by}){}", and_reads(declared)))
-}
-
-#[cold]
-#[track_caller]
-fn undeclared_topology(declared: Option<&SentFields>, topology: &Topology) -> ! {
-    let right = format!("pods_by_topology({topology}){}", and_reads(declared));
-    undeclared("a count of pods by topology", &right)
-}
-
-fn and_reads(declared: Option<&SentFields>) -> &'static str {
-    if declared.is_none() { " and Verb::reads" } else { "" }
 }
 
 /// The requests of counted pods are read.

@@ -7,13 +7,7 @@ use std::{
 
 use extender_policy_api::{limits::DOMAINS, v1beta1 as api};
 
-use super::{
-    layout::SentFields,
-    pods::{Attribute, PodsBy, Sums},
-    running::Running,
-    topology::SentTopology,
-};
-use crate::Pod;
+use super::{layout::SentFields, pods::Sums, running::Running, sent::attribute, topology::SentTopology};
 
 /// A node of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +26,7 @@ impl SentFields {
 impl<'a> ClusterNode<'a> {
     /// The value of its topology label; without a topology key all nodes have an empty one.
     fn domain(self, key: &str) -> Option<&'a str> {
-        if key.is_empty() { Some("") } else { Some(self.facts?.labels.get(key)?) }
+        if key.is_empty() { Some("") } else { Some(self.facts?.labels.as_ref()?.entries.get(key)?) }
     }
 }
 
@@ -46,10 +40,6 @@ fn counts(sent: &SentTopology, pod: &api::Pod, cluster: &[ClusterNode<'_>]) -> a
         node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, sent.sums, pod));
     }
     limited(domains.into_values().collect())
-}
-
-fn attribute<'p>(by: &PodsBy, pod: &'p api::Pod) -> Option<Attribute<'p>> {
-    by.of(&Pod::new(pod)?)
 }
 
 /// `pod` is the pod to be placed.

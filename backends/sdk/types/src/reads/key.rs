@@ -1,5 +1,5 @@
-//! What a declaration returns and a policy reads with. It holds its own text: in a verb that declares it elsewhere, or
-//! declares nothing, it is found by the text.
+//! What a declaration returns and a policy reads with. It holds its own text: in a verb that declares it elsewhere, it is
+//! found by the text.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! A declaration as both sides of a call use it: the contract's message, and where each value is.
 
+use std::sync::LazyLock;
+
 use extender_policy_api::v1beta1 as api;
 use prost::Message as _;
 
@@ -12,10 +14,7 @@ use super::{
     topology::{SentTopology, Topology},
     values::Counts,
 };
-use crate::{
-    View,
-    digest::{Digest, sha256},
-};
+use crate::digest::{Digest, sha256};
 
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ pub struct Layout {
     pub(crate) message: api::Reads,
     /// `Call.reads` of the requests that this declaration asks for.
     pub(crate) digest: Digest,
-    /// As in the view of a table of nodes, where nothing is not the same as no declaration.
+    /// What rows have: that part of the message, if empty.
     pub rows: api::NodeReads,
 }
 
@@ -34,6 +33,8 @@ pub struct Layout {
 #[derive(Debug)]
 pub struct SentFields {
     pub(super) object: &'static str,
+    /// What `everything` includes, which is sent without being named: empty if that is not declared.
+    everything: Parts,
     pub(super) parts: Parts,
     pub(super) labels: Places,
     pub(super) annotations: Places,
@@ -43,22 +44,22 @@ pub struct SentFields {
     pub(super) topologies: Box<[SentTopology]>,
 }
 
+/// Everything but counts of pods, with keys for all labels and annotations: as tests of policies hold pods and nodes.
+pub fn everything() -> &'static Layout {
+    static EVERYTHING: LazyLock<Layout> = LazyLock::new(|| Layout::new(&Reads::new().and_everything(false)));
+    &EVERYTHING
+}
+
 impl Layout {
-    /// For a verb with this view of nodes.
-    pub(crate) fn new(reads: &Reads, view: View) -> Self {
-        let (pod, node) = (SentFields::new("pod", &reads.pod), SentFields::new("node", &reads.node));
-        let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
-        let topology_counts = pod.topologies.iter().map(SentTopology::message).collect();
-        let message =
-            api::PodReads { parts: pod.parts.numbers().collect(), labels, annotations, topology_counts };
-        let (labels, annotations) = (node.labels.message(), node.annotations.message());
-        let pod_counts = node.pods.iter().map(SentCount::message).collect();
-        let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations, pod_counts };
+    pub(crate) fn new(reads: &Reads) -> Self {
+        let (pod, node) = (
+            SentFields::new("pod", &reads.pod, Parts::of_pods()),
+            SentFields::new("node", &reads.node, Parts::of_nodes()),
+        );
+        let rows = node.node_reads();
         let message = api::Reads {
-            pod: Some(message).filter(|message| *message != api::PodReads::default()),
-            // A view of names has them; what else is read with it is sent, for the gateway to reject.
-            node: Some(rows.clone())
-                .filter(|rows| (view != View::Name || reads.nodes()) && *rows != api::NodeReads::default()),
+            pod: Some(pod.pod_reads()).filter(|reads| *reads != api::PodReads::default()),
+            node: Some(rows.clone()).filter(|rows| *rows != api::NodeReads::default()),
         };
         let digest = sha256(&message.encode_to_vec());
         Self { pod, node, message, digest, rows }
@@ -66,11 +67,45 @@ impl Layout {
 }
 
 impl SentFields {
-    fn new(object: &'static str, declared: &Declared) -> Self {
-        let Declared { parts, labels, annotations, pods, topologies } = declared;
+    /// `included` are the parts that `everything` includes.
+    fn new(object: &'static str, declared: &Declared, included: Parts) -> Self {
+        let Declared { everything, parts, labels, annotations, pods, topologies } = declared;
         let (labels, annotations) = (labels.places(), annotations.places());
         let (pods, topologies) = (pods.sent(), topologies.sent());
-        Self { object, parts: *parts, labels, annotations, pods, topologies }
+        let everything = if *everything { included } else { Parts::default() };
+        Self { object, everything, parts: *parts, labels, annotations, pods, topologies }
+    }
+
+    fn pod_reads(&self) -> api::PodReads {
+        api::PodReads {
+            parts: self.named_parts(),
+            labels: self.named_labels(),
+            annotations: self.annotations.message(),
+            topology_counts: self.topologies.iter().map(SentTopology::message).collect(),
+            everything: self.has_everything(),
+        }
+    }
+
+    fn node_reads(&self) -> api::NodeReads {
+        api::NodeReads {
+            parts: self.named_parts(),
+            labels: self.named_labels(),
+            annotations: self.annotations.message(),
+            pod_counts: self.pods.iter().map(SentCount::message).collect(),
+            everything: self.has_everything(),
+        }
+    }
+
+    fn has_everything(&self) -> bool {
+        self.everything != Parts::default()
+    }
+
+    fn named_parts(&self) -> Vec<i32> {
+        self.parts.without_all(self.everything).numbers().collect()
+    }
+
+    fn named_labels(&self) -> Option<api::MapReads> {
+        if self.has_everything() { None } else { self.labels.message() }
     }
 
     pub(super) fn places(&self, map: Map) -> &Places {

@@ -11,24 +11,36 @@ impl Parts {
         self.0 |= 1 << part.number();
     }
 
-    /// All parts of nodes.
+    /// Those of nodes that `everything` includes.
     pub(super) fn of_nodes() -> Self {
-        Self::known(|number| api::NodePart::try_from(number).is_ok())
+        use api::NodePart::{Images, RawJson, Unspecified, Usage};
+        Self::which(|number| {
+            let part = api::NodePart::try_from(number);
+            part.is_ok_and(|part| !matches!(part, Unspecified | Usage | RawJson | Images))
+        })
     }
 
-    /// All parts of pods but their identity.
+    /// Those of pods that `everything` includes.
     pub(super) fn of_pods() -> Self {
-        let Self(all) = Self::known(|number| api::PodPart::try_from(number).is_ok());
-        Self(all).without(PodPart::Identity)
+        use api::PodPart::{Identity, RawJson, Unspecified};
+        Self::which(|number| {
+            let part = api::PodPart::try_from(number);
+            part.is_ok_and(|part| !matches!(part, Unspecified | Identity | RawJson))
+        })
     }
 
-    /// All of these but one.
-    pub(super) fn without(self, part: impl Part) -> Self {
-        Self(self.0 & !(1 << part.number()))
+    fn which(is_one: impl Fn(i32) -> bool) -> Self {
+        Self((0..32).filter(|number| is_one(*number)).fold(0, |parts, number| parts | 1 << number))
     }
 
-    fn known(is_known: impl Fn(i32) -> bool) -> Self {
-        Self((1..32).filter(|number| is_known(*number)).fold(0, |parts, number| parts | 1 << number))
+    /// These and the others.
+    pub(super) fn with_all(self, Self(others): Self) -> Self {
+        Self(self.0 | others)
+    }
+
+    /// All of these but the others.
+    pub(super) fn without_all(self, Self(others): Self) -> Self {
+        Self(self.0 & !others)
     }
 
     pub(super) fn contains(self, part: impl Part) -> bool {
@@ -64,6 +76,20 @@ pub enum NodePart {
     Capacity = api::NodePart::Capacity as isize,
     /// [`Node::allocatable`](crate::Node::allocatable).
     Allocatable = api::NodePart::Allocatable as isize,
+    /// [`Node::usage`](crate::Node::usage): what the pods on each node have requested. Needs a gateway that watches pods. A
+    /// [pure](crate::Verb::pure) verb may read it; the answer for a node is then cached until a pod is added to the node or
+    /// removed from it.
+    Usage = api::NodePart::Usage as isize,
+    /// [`Node::raw_json`](crate::Node::raw_json), several kilobytes for each node. Not for a [pure](crate::Verb::pure) verb.
+    RawJson = api::NodePart::RawJson as isize,
+    /// [`Node::images`](crate::Node::images), some kilobytes for each node.
+    Images = api::NodePart::Images as isize,
+    /// [`Node::system_info`](crate::Node::system_info).
+    SystemInfo = api::NodePart::SystemInfo as isize,
+    /// [`Node::addresses`](crate::Node::addresses).
+    Addresses = api::NodePart::Addresses as isize,
+    /// [`Node::provider_id`](crate::Node::provider_id).
+    ProviderId = api::NodePart::ProviderId as isize,
 }
 
 impl Part for NodePart {
@@ -77,8 +103,8 @@ impl Part for NodePart {
 /// A part of a pod besides labels and annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PodPart {
-    /// [`Pod::name`](crate::Pod::name), [`Pod::uid`](crate::Pod::uid), and the claims whose name is derived from the
-    /// pod's. Not for a [pure](crate::Verb::pure) verb.
+    /// [`Pod::name`](crate::Pod::name), [`Pod::uid`](crate::Pod::uid), [`Pod::created_seconds`](crate::Pod::created_seconds),
+    /// and the claims whose name is derived from the pod's. Not for a [pure](crate::Verb::pure) verb.
     Identity = api::PodPart::Identity as isize,
     /// [`Pod::namespace`](crate::Pod::namespace).
     Namespace = api::PodPart::Namespace as isize,
@@ -103,6 +129,24 @@ pub enum PodPart {
     Volumes = api::PodPart::Volumes as isize,
     /// [`Pod::scheduler_name`](crate::Pod::scheduler_name).
     SchedulerName = api::PodPart::SchedulerName as isize,
+    /// [`Pod::raw_json`](crate::Pod::raw_json), for fields that its facts omit. Not for a [pure](crate::Verb::pure) verb.
+    RawJson = api::PodPart::RawJson as isize,
+    /// [`Pod::containers`](crate::Pod::containers).
+    Containers = api::PodPart::Containers as isize,
+    /// [`Pod::pod_affinity`](crate::Pod::pod_affinity).
+    PodAffinity = api::PodPart::PodAffinity as isize,
+    /// [`Pod::topology_spread`](crate::Pod::topology_spread).
+    TopologySpread = api::PodPart::TopologySpread as isize,
+    /// [`Pod::resource_claims`](crate::Pod::resource_claims).
+    ResourceClaims = api::PodPart::ResourceClaims as isize,
+    /// [`Pod::pod_group`](crate::Pod::pod_group).
+    PodGroup = api::PodPart::PodGroupName as isize,
+    /// [`Pod::runtime_class`](crate::Pod::runtime_class).
+    RuntimeClass = api::PodPart::RuntimeClassName as isize,
+    /// [`Pod::preemption_policy`](crate::Pod::preemption_policy).
+    PreemptionPolicy = api::PodPart::PreemptionPolicy as isize,
+    /// [`Pod::service_account`](crate::Pod::service_account).
+    ServiceAccount = api::PodPart::ServiceAccountName as isize,
 }
 
 impl Part for PodPart {

@@ -124,10 +124,6 @@ impl Counted {
         *declared = sums.max(*declared);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn sent(&self) -> Box<[SentCount]> {
         let sent = self.0.iter().enumerate();
         sent.map(|(position, (by, sums))| SentCount { by: by.clone(), sums: *sums, position }).collect()

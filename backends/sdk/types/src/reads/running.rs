@@ -11,8 +11,8 @@ use extender_policy_api::v1beta1 as api;
 use super::{
     layout::SentFields,
     pods::{Attribute, SentCount, Sums},
+    sent,
 };
-use crate::Pod;
 
 /// Equal pods on a node.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl SentFields {
     /// The counts in a row, one entry for each attribute that is declared.
     pub fn pod_counts(&self, running: &[Running], facts: Option<&api::NodeFacts>) -> Vec<api::PodCounts> {
         let reported = reported(facts);
-        self.pods.iter().map(|sent| counts(sent, running, &reported)).collect()
+        self.pods.iter().map(|count| counts(count, running, &reported)).collect()
     }
 }
 
@@ -55,11 +55,11 @@ fn reported(facts: Option<&api::NodeFacts>) -> BTreeSet<&str> {
     amounts.flat_map(|amounts| amounts.others.keys().map(String::as_str)).collect()
 }
 
-fn counts(sent: &SentCount, running: &[Running], reported: &BTreeSet<&str>) -> api::PodCounts {
+fn counts(count: &SentCount, running: &[Running], reported: &BTreeSet<&str>) -> api::PodCounts {
     let mut counts: BTreeMap<Attribute<'_>, api::PodCount> = BTreeMap::new();
     for equal in running.iter().filter(|equal| equal.pods > 0) {
-        let Some(attribute) = Pod::new(&equal.pod).and_then(|pod| sent.by.of(&pod)) else { continue };
-        add(counts.entry(attribute).or_insert_with(|| none(attribute)), equal, sent.sums, reported);
+        let Some(attribute) = sent::attribute(&count.by, &equal.pod) else { continue };
+        add(counts.entry(attribute).or_insert_with(|| none(attribute)), equal, count.sums, reported);
     }
     limited(counts.into_values().collect())
 }

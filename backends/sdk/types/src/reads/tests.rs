@@ -1,16 +1,18 @@
 //! What a declaration becomes on the wire, and what it refuses.
 
+mod parts;
+
 use extender_policy_api::v1beta1 as api;
 use proptest::prelude::*;
 use prost::Message as _;
 
-use super::{access::Access, keys::Place, layout::Layout, *};
-use crate::{View, digest::sha256};
+use super::{access::Access, keys::Place, layout::Layout, values::Counts, *};
+use crate::digest::sha256;
 
 fn message(declare: impl FnOnce(&mut Reads)) -> api::Reads {
     let mut reads = Reads::new();
     declare(&mut reads);
-    Layout::new(&reads, View::Facts).message
+    Layout::new(&reads).message
 }
 
 fn map(keys: &[&str], prefixes: &[&str]) -> api::MapReads {
@@ -33,22 +35,6 @@ fn keys_and_parts_are_sent_in_ascending_order_and_once() {
     assert_eq!((node.parts, node.annotations), (vec![1, 5], None));
     let pod = pod.unwrap();
     assert_eq!((pod.parts, pod.annotations, pod.labels), (vec![2, 12], Some(map(&["x"], &[])), None));
-}
-
-/// The gateway rejects what a view of names does not have, so it must see that it is read.
-#[test]
-fn a_view_of_names_keeps_what_else_is_read_of_nodes() {
-    let sent = |declare: fn(&mut Reads)| {
-        let mut reads = Reads::new();
-        declare(&mut reads);
-        Layout::new(&reads, View::Name).message
-    };
-    let names = sent(|reads| _ = reads.node(NodePart::Name));
-    assert_eq!(names, message(|_| {}));
-    let zone = |reads: &mut Reads| _ = reads.node_label("zone");
-    assert_eq!(sent(zone), message(zone));
-    let owners = |reads: &mut Reads| _ = reads.pods_by(PodsBy::Owner);
-    assert_eq!(sent(owners), message(owners));
 }
 
 #[test]
@@ -86,7 +72,7 @@ fn the_digest_is_that_of_the_bytes_in_the_handshake() {
             reads.node_label(*key);
         }
         reads.pod(PodPart::Namespace);
-        Layout::new(&reads, View::Facts)
+        Layout::new(&reads)
     };
     let Layout { message, digest, .. } = layout(&["a", "b"]);
     let verb = api::VerbInfo { reads: Some(message.clone()), ..api::VerbInfo::default() }.encode_to_vec();
@@ -113,10 +99,10 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
     let mut reads = Reads::new();
     reads.node_label("b");
     reads.node_label("a");
-    let layout = Layout::new(&reads, View::Facts);
-    let access = Access::to(Some(&layout.node));
+    let layout = Layout::new(&reads);
+    let access = Access::to(&layout.node);
     assert_eq!(access.key(&a.0), Place::Value(0));
-    assert_eq!(Access::EVERYTHING.key(&c.0), Place::Entry);
+    assert_eq!(Access::to(&layout::everything().node).key(&c.0), Place::Entry);
     let undeclared = std::panic::catch_unwind(|| access.key(&c.0)).unwrap_err();
     let expected = "label \"c\" of the node is read and not declared; declare it with Reads::node_label";
     assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
@@ -173,8 +159,8 @@ fn a_count_is_found_where_it_is_sent() {
         [PodsBy::PriorityClass, PodsBy::label("b"), PodsBy::Owner, PodsBy::label("a"), PodsBy::Namespace];
     let mut reads = Reads::new();
     let keys = all.map(|by| reads.pods_by(by));
-    let layout = Layout::new(&reads, View::Facts);
-    let access = Access::to(Some(&layout.node));
+    let layout = Layout::new(&reads);
+    let access = Access::to(&layout.node);
     let found = keys.map(|PodsKey(by)| access.pods(&by).position);
     assert_eq!(found, [4, 3, 0, 2, 1]);
     assert_eq!(layout.node.counts().pods, layout.rows.pod_counts.len());
@@ -187,16 +173,16 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
     let PodsKey(app) = other.pods_by(PodsBy::label("app"));
     let mut reads = Reads::new();
     reads.pods_by(PodsBy::label("tier"));
-    let layout = Layout::new(&reads, View::Facts);
+    let layout = Layout::new(&reads);
     let text = |access: Access<'_>, by: &PodsBy| {
         let undeclared = std::panic::catch_unwind(|| access.pods(by).position).unwrap_err();
         undeclared.downcast_ref::<access::Undeclared>().unwrap().0.clone()
     };
-    let access = Access::to(Some(&layout.node));
+    let access = Access::to(&layout.node);
     let expected = "a count of pods is read and not declared; declare it with Reads::pods_by";
     assert_eq!(text(access, &owner), format!("{expected}(PodsBy::Owner)"));
     assert_eq!(text(access, &app), format!("{expected}(PodsBy::label(\"app\"))"));
-    assert_eq!(text(Access::EVERYTHING, &owner), format!("{expected}(PodsBy::Owner) and Verb::reads"));
+    assert_eq!(text(Access::to(&layout::everything().node), &owner), format!("{expected}(PodsBy::Owner)"));
 }
 
 #[test]
@@ -244,31 +230,134 @@ fn a_topology_that_is_not_declared_panics_with_the_right_declaration() {
     let TopologyKey(zones) = other.pods_by_topology(PodsBy::label("app"), "zone");
     let mut reads = Reads::new();
     reads.pods_by_topology(PodsBy::label("app"), "rack");
-    let layout = Layout::new(&reads, View::Facts);
-    let text = |access: Access<'_>| {
-        let undeclared = std::panic::catch_unwind(|| access.topology(&zones).position).unwrap_err();
-        undeclared.downcast_ref::<access::Undeclared>().unwrap().0.clone()
-    };
+    let layout = Layout::new(&reads);
+    let undeclared = || Access::to(&layout.pod).topology(&zones).position;
+    let undeclared = std::panic::catch_unwind(undeclared).unwrap_err();
     let expected = "a count of pods by topology is read and not declared; declare it with \
                     Reads::pods_by_topology(PodsBy::label(\"app\"), \"zone\")";
-    assert_eq!(text(Access::to(Some(&layout.pod))), expected);
-    assert_eq!(text(Access::EVERYTHING), format!("{expected} and Verb::reads"));
+    assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
 }
 
 #[test]
-fn everything_has_all_that_can_be_declared_but_the_identity() {
-    let mut reads = Reads::new();
+fn everything_is_one_word_on_the_wire() {
+    let mut reads = Reads::everything();
+    let alone = api::Reads {
+        pod: Some(api::PodReads { everything: true, ..api::PodReads::default() }),
+        node: Some(api::NodeReads { everything: true, ..api::NodeReads::default() }),
+    };
+    assert_eq!(Layout::new(&reads).message, alone);
+    // What it includes may be declared, and read with what that returns.
+    let (zone, app) = (reads.node_label("zone"), reads.pod_label("app"));
+    reads.node_labels("a");
+    reads.node(NodePart::Taints).pod(PodPart::Requests);
+    let layout = Layout::new(&reads);
+    assert_eq!(layout.message, alone);
+    assert_eq!(Access::to(&layout.node).key(&zone.0), Place::Entry);
+    assert_eq!(Access::to(&layout.pod).key(&app.0), Place::Entry);
+    assert_eq!(layout.node.counts(), Counts::default());
+}
+
+#[test]
+fn what_everything_does_not_include_is_declared_beside_it() {
+    let mut reads = Reads::everything();
+    reads.node(NodePart::RawJson).node(NodePart::Usage).node(NodePart::Images);
+    reads.pod(PodPart::RawJson).pod(PodPart::Identity);
+    reads.node_annotation("a");
+    reads.pod_annotations("b");
     reads.pods_and_requests_by(PodsBy::Owner);
-    reads.pods_by_topology(PodsBy::Owner, "zone");
-    let api::Reads { pod, node } = Layout::new(&reads.everything(), View::Facts).message;
-    let all = Some(map(&[], &[""]));
+    reads.pods_by_topology(PodsBy::label("app"), "zone");
+    let api::Reads { pod, node } = Layout::new(&reads).message;
     let (pod, node) = (pod.unwrap(), node.unwrap());
-    assert_eq!((pod.parts, &pod.labels, &pod.annotations), ((2..=12).collect(), &all, &all));
-    assert_eq!((node.parts, &node.labels, &node.annotations), ((1..=6).collect(), &all, &all));
-    assert_eq!(pod.topology_counts, Layout::new(&reads, View::Facts).message.pod.unwrap().topology_counts);
+    assert_eq!((pod.parts, pod.labels, pod.annotations), (vec![1, 13], None, Some(map(&[], &["b"]))));
+    assert_eq!((node.parts, node.labels, node.annotations), (vec![7, 8, 9], None, Some(map(&["a"], &[]))));
+    assert_eq!((pod.topology_counts.len(), node.pod_counts.len()), (1, 1));
+}
+
+#[test]
+fn what_everything_does_not_include_is_not_read_without_a_declaration() {
+    let layout = Layout::new(&Reads::everything());
+    let (pod, node) = (Access::to(&layout.pod), Access::to(&layout.node));
+    let reads: [(&dyn Fn(), &str); 5] = [
+        (
+            &|| node.part(NodePart::Usage),
+            "Usage of the node is read and not declared; declare it with Reads::node(NodePart::Usage)",
+        ),
+        (
+            &|| node.part(NodePart::RawJson),
+            "RawJson of the node is read and not declared; declare it with Reads::node(NodePart::RawJson)",
+        ),
+        (
+            &|| pod.part(PodPart::RawJson),
+            "RawJson of the pod is read and not declared; declare it with Reads::pod(PodPart::RawJson)",
+        ),
+        (
+            &|| pod.part(PodPart::Identity),
+            "Identity of the pod is read and not declared; declare it with Reads::pod(PodPart::Identity)",
+        ),
+        (
+            &|| _ = pod.text(Map::Annotations, "a"),
+            "annotation \"a\" of the pod is read and not declared; declare it with Reads::pod_annotation",
+        ),
+    ];
+    for (read, expected) in reads {
+        let undeclared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_err();
+        assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
+    }
+}
+
+fn entries(all: &[(&str, &str)]) -> api::MapValues {
+    let entries = all.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    api::MapValues { entries, ..api::MapValues::default() }
+}
+
+#[test]
+fn tests_of_policies_are_sent_what_is_declared() {
+    let facts = api::PodFacts {
+        labels: Some(entries(&[("app", "web"), ("zone", "z1")])),
+        ..api::PodFacts::default()
+    };
+    let identity = Some(api::PodIdentity { name: "web-0".to_owned(), ..api::PodIdentity::default() });
+    let pod = api::Pod { identity, facts: Some(facts), raw_json: "{}".into(), topology_counts: vec![] };
+    let facts = api::NodeFacts { annotations: Some(entries(&[("a", "1")])), ..api::NodeFacts::default() };
+    let usage = Some(api::NodeUsage::default());
+    let facts = Some(facts);
+    let row = api::NodeRow { name: "n".to_owned(), facts, raw_json: "{}".into(), usage, pod_counts: vec![] };
+    let sent = |reads: &Reads| {
+        let layout = Layout::new(reads);
+        (layout.pod.pod(&pod), layout.node.row(&row))
+    };
+
+    let nothing = (
+        api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() },
+        api::NodeRow { facts: Some(api::NodeFacts::default()), ..api::NodeRow::default() },
+    );
+    assert_eq!(sent(&Reads::new()), nothing);
+
+    let (of_pod, of_node) = sent(&Reads::everything());
+    let all = of_pod.facts.unwrap();
+    assert_eq!((all.priority, &all.labels), (Some(0), &pod.facts.as_ref().unwrap().labels));
+    assert_eq!((of_pod.identity, of_pod.raw_json.len()), (None, 0));
+    let all = of_node.facts.unwrap();
+    assert_eq!((all.unschedulable, all.annotations), (Some(false), None));
+    assert_eq!((&*of_node.name, of_node.usage, of_node.raw_json.len()), ("n", None, 0));
+
+    let mut reads = Reads::new();
+    reads.pod(PodPart::Identity).pod(PodPart::RawJson).node(NodePart::Usage).node(NodePart::RawJson);
+    for key in ["b", "app"] {
+        reads.pod_label(key);
+    }
+    reads.pod_labels("z");
+    reads.node_annotation("b");
+    let (of_pod, of_node) = sent(&reads);
+    let mut labels = entries(&[("zone", "z1")]);
+    (labels.values, labels.absent) = (vec!["web".to_owned(), String::new()], vec![1]);
+    assert_eq!(of_pod.facts, Some(api::PodFacts { labels: Some(labels), ..api::PodFacts::default() }));
+    assert_eq!((of_pod.identity, of_pod.raw_json), (pod.identity.clone(), pod.raw_json.clone()));
+    let none = api::MapValues { values: vec![String::new()], absent: vec![0], ..api::MapValues::default() };
+    assert_eq!(of_node.facts, Some(api::NodeFacts { annotations: Some(none), ..api::NodeFacts::default() }));
     assert_eq!(
-        node.pod_counts,
-        message(|reads| drop(reads.pods_and_requests_by(PodsBy::Owner))).node.unwrap().pod_counts
+        (&*of_node.name, of_node.usage, of_node.raw_json),
+        ("", row.usage.clone(), row.raw_json.clone())
     );
 }
 
@@ -288,7 +377,7 @@ proptest! {
         for prefix in &prefixes {
             reads.pod_labels(prefix.as_str());
         }
-        let layout = Layout::new(&reads, View::Facts);
+        let layout = Layout::new(&reads);
         let places = layout.pod.places(Map::Labels);
         let sent = layout.message.pod.unwrap_or_default().labels.unwrap_or_default();
         prop_assert!(sent.keys.is_sorted_by(|key, next| key < next));

@@ -62,10 +62,6 @@ impl Topologies {
         declared.sums = sums.max(declared.sums);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn sent(&self) -> Box<[SentTopology]> {
         let sent = |(position, (topology, declared)): (usize, (&Topology, &DeclaredCount))| {
             let DeclaredCount { sums, label } = declared.clone();

@@ -4,7 +4,7 @@
 
 use extender_policy_api::v1beta1 as api;
 
-use super::topology::SentTopology;
+use super::{key::Map, topology::SentTopology};
 
 /// The number of values of an object, and of the counts of the pods on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,13 +23,13 @@ impl Counts {
     }
 }
 
-/// Why values do not match the declaration. The field is one of `PodFacts` or `NodeFacts`.
+/// Why values do not match the declaration. The map is one of `PodFacts` or `NodeFacts`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    #[error("{field} has {given} values, and {keys} keys are declared")]
-    Count { field: &'static str, given: usize, keys: usize },
-    #[error("{field} is not a list of ascending positions below {keys}")]
-    Absent { field: &'static str, keys: usize },
+    #[error("{map}.values has {given} values, and {keys} keys are declared")]
+    Count { map: &'static str, given: usize, keys: usize },
+    #[error("{map}.absent is not a list of ascending positions below {keys}")]
+    Absent { map: &'static str, keys: usize },
 }
 
 /// Why a row does not match the declaration. The field is one of `NodeRow`.
@@ -74,38 +74,25 @@ pub(crate) fn check_topologies(
     Ok(())
 }
 
-/// Checks the values of labels: how many there are, and which of them stand for a label that is missing.
-pub(crate) fn check_labels(
-    given: usize,
-    absent: impl IntoIterator<Item = u32>,
-    counts: Counts,
-) -> Result<(), Mismatch> {
-    check(["label_values", "absent_labels"], given, absent, counts.labels)
-}
-
-/// The same for annotations.
-pub(crate) fn check_annotations(
-    given: usize,
-    absent: impl IntoIterator<Item = u32>,
-    counts: Counts,
-) -> Result<(), Mismatch> {
-    check(["annotation_values", "absent_annotations"], given, absent, counts.annotations)
-}
-
-fn check(
-    [values, positions]: [&'static str; 2],
+/// Checks the values of a map: how many there are, and which of them stand for a key that is missing.
+pub(crate) fn check(
+    map: Map,
     given: usize,
     absent: impl IntoIterator<Item = u32>,
     keys: usize,
 ) -> Result<(), Mismatch> {
+    let map = match map {
+        Map::Labels => "labels",
+        Map::Annotations => "annotations",
+    };
     if given != keys {
-        return Err(Mismatch::Count { field: values, given, keys });
+        return Err(Mismatch::Count { map, given, keys });
     }
     let mut least = 0;
     for position in absent {
         let position = usize::try_from(position).unwrap_or(usize::MAX);
         if position < least || position >= keys {
-            return Err(Mismatch::Absent { field: positions, keys });
+            return Err(Mismatch::Absent { map, keys });
         }
         least = position + 1;
     }

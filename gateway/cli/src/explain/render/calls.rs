@@ -179,7 +179,8 @@ fn answer_for_node(call: &Decision, backend: &BackendPart, part: &NodePart) -> S
 fn rejection(verdict: &NodeVerdict) -> Option<String> {
     let why = verdict.rejected.as_ref()?;
     let rule = verdict.rule.as_ref().map(|rule| format!(" (rule {rule})")).unwrap_or_default();
-    Some(format!("rejected: {why}{rule}"))
+    let retry_after = verdict.retry_after_seconds.map(|seconds| format!(", for at least {seconds} s"));
+    Some(format!("rejected: {why}{rule}{}", retry_after.unwrap_or_default()))
 }
 
 fn score(verdict: &NodeVerdict, backend: &BackendPart) -> Option<String> {

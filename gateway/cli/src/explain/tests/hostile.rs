@@ -19,6 +19,7 @@ fn verdict() -> impl Strategy<Value = NodeVerdict> {
             accepted,
             rejected,
             rule,
+            retry_after_seconds: victims,
             raw,
             normalized,
             weighted,

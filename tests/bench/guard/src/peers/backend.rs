@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse, NodeChange,
-    NodeView, Rejection, Scope, ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
+    self as api, ChangeResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse, MapReads,
+    NodeChange, NodePart, NodeReads, PodPart, PodReads, Reads, Rejection, Scope, ScoreResponse, Scores, Verb,
+    VerbInfo, nodes::Form,
 };
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
@@ -76,7 +77,7 @@ async fn call(
 fn info() -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {
         verb: verb as i32,
-        node_view: NodeView::Facts as i32,
+        reads: Some(reads()),
         scope: Scope::Node as i32,
         ..VerbInfo::default()
     };
@@ -88,6 +89,17 @@ fn info() -> GetInfoResponse {
         services: vec!["extender.policy.v1beta1.HookService".into()],
         verbs: vec![verb(Verb::Filter), verb(Verb::Score), hook],
         ..GetInfoResponse::default()
+    }
+}
+
+/// Nearly everything. Not `everything`, which grows with the facts that the gateway knows, and the recorded cost with it.
+fn reads() -> Reads {
+    let all = || Some(MapReads { keys: Vec::new(), prefixes: vec![String::new()] });
+    let of_pod = PodPart::Identity as i32..=PodPart::SchedulerName as i32;
+    let of_node = NodePart::Taints as i32..=NodePart::Name as i32;
+    Reads {
+        pod: Some(PodReads { parts: of_pod.collect(), labels: all(), ..PodReads::default() }),
+        node: Some(NodeReads { parts: of_node.collect(), labels: all(), ..NodeReads::default() }),
     }
 }
 
@@ -105,8 +117,8 @@ fn in_the_rack(request: &FilterRequest) -> Vec<u32> {
     let nodes = request.nodes.as_ref().expect("there are nodes");
     let Some(Form::Rows(rows)) = &nodes.form else { return vec![] };
     let is_refused = |row: &api::NodeRow| {
-        let facts = row.facts.as_ref();
-        facts.is_some_and(|facts| facts.labels.values().any(|value| value == REFUSED_RACK))
+        let labels = row.facts.as_ref().and_then(|facts| facts.labels.as_ref());
+        labels.is_some_and(|labels| labels.entries.values().any(|value| value == REFUSED_RACK))
     };
     (0..).zip(&rows.rows).filter(|(_, row)| is_refused(row)).map(|(at, _)| at).collect()
 }
@@ -116,7 +128,7 @@ fn scored(nodes: usize) -> ScoreResponse {
 }
 
 fn scores(nodes: usize) -> Scores {
-    Scores { values: (0..10).cycle().take(nodes).collect() }
+    Scores { values: (0..10).cycle().take(nodes).collect(), absent: Vec::new() }
 }
 
 /// Each node gets a label of its own.

@@ -17,7 +17,7 @@ pub(super) fn fail((failure, pod): (Failure, usize), verb: Verb, count: usize) -
                     .encode_to_vec()
             }
             Verb::Score => {
-                let scores = Some(Scores { values: vec![10; scores] });
+                let scores = Some(Scores { values: vec![10; scores], absent: Vec::new() });
                 ScoreResponse { result: Some(result), scores }.encode_to_vec()
             }
             Verb::Preempt => preempt::broken(failure, result).encode_to_vec(),

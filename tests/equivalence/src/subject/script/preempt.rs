@@ -35,7 +35,8 @@ impl Script {
         let is_watched = self.pods == Pods::Watched && victim % RUNNING != UNSEEN;
         let due = (self.form == Form::Objects || is_watched).then(|| victim.to_string());
         let facts = told.pod.and_then(|pod| pod.facts);
-        let said = facts.map(|facts| facts.labels.get(objects::LABEL).cloned().unwrap_or_default());
+        let label = |facts: api::PodFacts| facts.labels?.entries.remove(objects::LABEL);
+        let said = facts.map(|facts| label(facts).unwrap_or_default());
         if said != due {
             return Err(format!("the request has {said:?} for {}, expected {due:?}", told.uid));
         }

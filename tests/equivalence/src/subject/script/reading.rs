@@ -83,7 +83,7 @@ impl Script {
         let args = self.changes_of(&call.args_sha256).filter(|_| call.backend == self.backend.extender.name);
         let args =
             args.ok_or_else(|| format!("a call for {} with args {:?}", call.backend, call.args_sha256))?;
-        if call.reads != reads::digest(manner) {
+        if *call.reads != reads::digest(manner) {
             return Err(format!("{:?}, and the request is encoded for {:?}", manner.reads, call.reads).into());
         }
         let about = self.about(pod.ok_or("no pod")?, (manner, args))?;

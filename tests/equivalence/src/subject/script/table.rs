@@ -18,7 +18,7 @@ struct Table {
 impl Held {
     /// Takes a message of a stream.
     pub(super) fn apply(&mut self, message: SyncNodesRequest) -> Result<SyncNodesResponse, String> {
-        let SyncNodesRequest { table, version, upserts, removed, complete, view: _ } = message;
+        let SyncNodesRequest { table, version, upserts, removed, complete, reads: _ } = message;
         let table = self.0.entry(table).or_default();
         let latest = table.states.last_key_value();
         if latest.is_some_and(|(earlier, _)| *earlier >= version) {

@@ -28,7 +28,6 @@ import io.extendergateway.policy.Reads;
 import io.extendergateway.policy.Scale;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
-import io.extendergateway.policy.View;
 import io.extendergateway.policy.v1beta1.NodeUsage;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Taint;
@@ -104,7 +103,7 @@ public final class Reference implements Policy {
         .revision("reference-1")
         .filters(perNode)
         .scores(perNode, scale)
-        .preempts(Verb.perNode().view(View.NAME).reads(priority))
+        .preempts(Verb.perNode().reads(priority))
         .binds(new Reads())
         .beforeFilter(
             Hook.changing(

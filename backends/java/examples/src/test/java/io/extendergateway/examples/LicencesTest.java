@@ -11,6 +11,7 @@ import io.extendergateway.examples.LicenceDatabase.Licence;
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
 import io.extendergateway.policy.Rehearsal.NoAnswerException;
+import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.testing.TestNode;
 import io.extendergateway.policy.testing.TestPod;
 import io.extendergateway.policy.testing.Testing;
@@ -113,6 +114,10 @@ class LicencesTest {
     return new TestPod("shop").identity("web", uid).label("product", "cad");
   }
 
+  private static Rejected rejected(String node, String reason) {
+    return new Rejected(node, Verdict.reject(reason).byRule("cad").unresolvable());
+  }
+
   @Test
   void nodesWithoutAFreeSeatAreRejectedAndTheOthersScoredByFreeSeats() throws Exception {
     lease("u1", "cad", "east");
@@ -121,9 +126,9 @@ class LicencesTest {
     Backend policy = policy(database(Duration.ofMinutes(1)), Optional.empty());
     assertEquals(
         List.of(
-            new Rejected("e", NONE_FREE),
-            new Rejected("s", NONE_FREE),
-            new Rejected("x", "node is in no host group with licences")),
+            rejected("e", NONE_FREE),
+            rejected("s", NONE_FREE),
+            rejected("x", "node is in no host group with licences")),
         Testing.filter(policy, pod("new"), NODES));
     assertEquals(List.of(0, 4, 0, 0), Testing.score(policy, pod("new"), NODES));
     // A pod that holds a seat already may use it.

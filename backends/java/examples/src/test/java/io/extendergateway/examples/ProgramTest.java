@@ -91,7 +91,10 @@ class ProgramTest {
     try {
       BindRequest bind =
           BindRequest.newBuilder()
-              .setCall(Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE))
+              .setCall(
+                  Call.newBuilder()
+                      .setPurpose(Purpose.PURPOSE_DECIDE)
+                      .setReads(sha256(ByteString.EMPTY)))
               .setNamespace("shop")
               .setName("web")
               .setUid("u")

@@ -8,42 +8,23 @@ import java.util.Locale;
 
 /** Enforces a declaration where the policy reads. */
 final class Access {
-  /** Without a declaration everything is sent, labels and annotations in maps. */
-  static final Access EVERYTHING = new Access(null, true);
-
   private static final String REQUESTS = "the sum of the requests of counted pods";
 
   private final Fields declared;
-  private final boolean hasUsage;
+  private final boolean isPure;
 
-  private Access(Fields declared, boolean hasUsage) {
+  Access(Fields declared, boolean isPure) {
     this.declared = declared;
-    this.hasUsage = hasUsage;
+    this.isPure = isPure;
   }
 
-  /** To pods: what is declared; everything if nothing is. */
-  static Access to(Fields declared) {
-    return declared == null ? EVERYTHING : new Access(declared, false);
-  }
-
-  /** To nodes: the same, and usage only if that is declared. */
-  static Access toNodes(Declaration.Terms terms) {
-    return new Access(terms.nodeFields(), terms.verb.wantsUsage);
-  }
-
-  /** The usage of a node is read. */
-  void usage() {
-    if (!hasUsage) {
-      throw new UndeclaredReadException(
-          "usage of the node is read and not declared; declare it with Verb.usage or Hook.usage");
-    }
+  /** The same declaration, of a verb that is pure or not. */
+  Access in(Verb verb) {
+    return new Access(declared, verb.isPure);
   }
 
   /** The position of the value of a key, or {@link Keys.Places#ENTRY}. */
   int key(Key key) {
-    if (declared == null) {
-      return Keys.Places.ENTRY;
-    }
     int place = declared.places(key.map()).of(key);
     if (place == Keys.Places.UNDECLARED) {
       throw undeclared(key.map(), key.text());
@@ -53,9 +34,6 @@ final class Access {
 
   /** The same for a key that is given as a text. */
   int text(Key.Which map, String key) {
-    if (declared == null) {
-      return Keys.Places.ENTRY;
-    }
     int place = declared.places(map).find(key);
     if (place == Keys.Places.UNDECLARED) {
       throw undeclared(map, key);
@@ -65,7 +43,7 @@ final class Access {
 
   /** Entries whose key begins with this are read. */
   void entries(Key.Which map, String prefix) {
-    if (declared != null && !declared.places(map).covers(prefix)) {
+    if (!declared.places(map).covers(prefix)) {
       String object = declared.object;
       throw new UndeclaredReadException(
           "%ss of the %s that begin with \"%s\"".formatted(map.singular, object, prefix),
@@ -75,7 +53,7 @@ final class Access {
 
   /** A part is read. */
   void part(Part part) {
-    if (declared != null && !declared.has(part)) {
+    if (!declared.has(part)) {
       String object = declared.object;
       String type = part instanceof NodePart ? "NodePart" : "PodPart";
       throw new UndeclaredReadException(
@@ -83,29 +61,33 @@ final class Access {
     }
   }
 
+  /** The id of the call is read. */
+  void callId() {
+    if (isPure) {
+      throw new UndeclaredReadException(
+          "callId is another one in each call, which a pure verb cannot read; declare the verb without pure");
+    }
+  }
+
   /** Where the pods are counted by this. */
   SentCount pods(PodsBy by) {
-    if (declared != null) {
-      for (SentCount sent : declared.pods) {
-        if (sent.by().equals(by)) {
-          return sent;
-        }
+    for (SentCount sent : declared.pods) {
+      if (sent.by().equals(by)) {
+        return sent;
       }
     }
-    throw new UndeclaredReadException("a count of pods", "podsBy(%s)%s".formatted(by, andReads()));
+    throw new UndeclaredReadException("a count of pods", "podsBy(%s)".formatted(by));
   }
 
   /** Where the pods in the cluster are counted by this. */
   SentTopology topology(Topology topology) {
-    if (declared != null) {
-      for (SentTopology sent : declared.topologies) {
-        if (sent.topology().equals(topology)) {
-          return sent;
-        }
+    for (SentTopology sent : declared.topologies) {
+      if (sent.topology().equals(topology)) {
+        return sent;
       }
     }
     throw new UndeclaredReadException(
-        "a count of pods by topology", "podsByTopology(%s)%s".formatted(topology, andReads()));
+        "a count of pods by topology", "podsByTopology(%s)".formatted(topology));
   }
 
   static UndeclaredReadException undeclaredRequests(PodsBy by) {
@@ -125,9 +107,5 @@ final class Access {
 
   private static String title(Key.Which map) {
     return map.singular.substring(0, 1).toUpperCase(Locale.ROOT) + map.singular.substring(1);
-  }
-
-  private String andReads() {
-    return declared == null ? " and Verb.reads" : "";
   }
 }

@@ -108,7 +108,7 @@ final class Answer {
     trace.attribute("extender.nodes.rejected", rejected);
     Terms score = question.prepared().declaration().terms(Kind.SCORE);
     if (request.getWantScores() && score != null && score.mayComeWith(question.terms())) {
-      earlyScores(question, response);
+      earlyScores(question.in(score), response);
     }
     return response;
   }
@@ -188,7 +188,7 @@ final class Answer {
           "nodes.count is %d and there are %d candidates; each node has one",
           question.nodes().size(), given);
     }
-    Layout.Fields fields = question.terms().podFields();
+    Layout.Fields fields = question.terms().reads.pod;
     for (int position = 0; position < given; position++) {
       var message = request.getCandidates(position);
       if (message.getVictimsCount() == 0 && !message.getPlaceholder()) {
@@ -206,7 +206,8 @@ final class Answer {
   }
 
   private static List<Candidate> candidates(PreemptRequest request, Question question) {
-    Access access = Access.to(question.terms().podFields());
+    Terms terms = question.terms();
+    Access access = new Access(terms.reads.pod, terms.verb.isPure);
     List<Candidate> candidates = new ArrayList<>();
     for (Node node : question.nodes()) {
       var message = request.getCandidates(candidates.size());
@@ -255,13 +256,17 @@ final class Answer {
     int[] values = question.policy().scoreAll(question.pod(), question.nodes());
     question.counted("scoreAll", values == null ? 0 : values.length);
     Scores.Builder scores = Scores.newBuilder();
-    for (int value : values) {
-      scores.addValues(value);
+    for (int position = 0; position < values.length; position++) {
+      boolean isAbsent = values[position] == Policy.NO_OPINION;
+      scores.addValues(isAbsent ? 0 : values[position]);
+      if (isAbsent) {
+        scores.addAbsent(position);
+      }
     }
     return scores.build();
   }
 
-  /** The rejected nodes, by reason, kind and rule, in the order of their first occurrence. */
+  /** The rejected nodes, by verdict, in the order of their first occurrence. */
   private static Iterable<Rejection.Builder> rejections(List<Verdict> verdicts) {
     Map<Verdict, Rejection.Builder> groups = new LinkedHashMap<>();
     int position = 0;
@@ -270,11 +275,7 @@ final class Answer {
       if (!verdict.isAccepted()) {
         Rejection.Builder group = groups.get(verdict);
         if (group == null) {
-          group =
-              Rejection.newBuilder()
-                  .setReason(Utf8.cut(verdict.reason(), MAX_REASON_BYTES))
-                  .setRule(Utf8.cut(verdict.rule(), Limits.RULE_BYTES))
-                  .setKind(verdict.kind());
+          group = rejection(verdict);
           groups.put(verdict, group);
         }
         group.addPositions(position);
@@ -282,5 +283,15 @@ final class Answer {
       position++;
     }
     return groups.values();
+  }
+
+  private static Rejection.Builder rejection(Verdict verdict) {
+    Rejection.Builder rejection =
+        Rejection.newBuilder()
+            .setReason(Utf8.cut(verdict.reason(), MAX_REASON_BYTES))
+            .setRule(Utf8.cut(verdict.rule(), Limits.RULE_BYTES))
+            .setKind(verdict.kind());
+    verdict.retryAfterSeconds().ifPresent(rejection::setRetryAfterSeconds);
+    return rejection;
   }
 }

@@ -78,7 +78,7 @@ public abstract non-sealed class Backend implements Source {
     return source instanceof Policy policy ? of(policy) : (Backend) source;
   }
 
-  /** A policy that is sent everything, whatever it declares to read. */
+  /** A policy that reads all that may be declared, whatever it declares. */
   static Backend readingEverything(Policy policy) {
     return new Fixed(new Versions(policy, Info::readingEverything), false);
   }

@@ -36,6 +36,11 @@ public final class BindAsk {
     return request.getNode();
   }
 
+  /** The id of the call, as {@link Pod#callId}. */
+  public String callId() {
+    return request.getCall().getId();
+  }
+
   /** The pod; empty if the gateway knows only its name. */
   public Optional<Pod> pod() {
     return Optional.ofNullable(pod);

@@ -23,6 +23,7 @@ import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1beta1.NodeReads;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1beta1.OutcomeServiceGrpc;
 import io.extendergateway.policy.v1beta1.PreemptRequest;
 import io.extendergateway.policy.v1beta1.PreemptResponse;
 import io.extendergateway.policy.v1beta1.Scope;
@@ -46,6 +47,7 @@ final class Declaration {
   static final String API_VERSION = "extender.policy.v1beta1";
 
   final GetInfoResponse response;
+  final boolean observesOutcomes;
   private final Map<Kind, Terms> terms = new EnumMap<>(Kind.class);
   private final Map<String, ShownPath> paths;
 
@@ -126,6 +128,11 @@ final class Declaration {
       return compareTo(BIND) > 0;
     }
 
+    /** Whether requests are about nodes, and not about the pod alone. */
+    boolean hasNodes() {
+      return this != BIND && this != BEFORE_FILTER;
+    }
+
     /** The hook of this number; all of them if there is none. */
     static List<Kind> hooks(int number) {
       List<Kind> one = HOOKS.stream().filter(hook -> hook.message.getNumber() == number).toList();
@@ -134,6 +141,9 @@ final class Declaration {
 
     /** What an encoded request of this method is for, as texts name it. */
     static String named(String method, byte[] request) {
+      if (method.equals(Outcomes.METHOD)) {
+        return Outcomes.VERB;
+      }
       List<Kind> hooks = method.equals(HOOK_METHOD) ? hooks(Wire.hook(request)) : List.of();
       return hooks.size() == 1 ? hooks.get(0).method : method;
     }
@@ -142,65 +152,38 @@ final class Declaration {
   /** What a verb's declaration means for a call. */
   static final class Terms {
     final Verb verb;
-    final View view;
-
-    /** {@code null}: everything. */
     final Layout reads;
-
     final RowParts rowParts;
 
     /** What a hook changes; nothing in other verbs. */
     final Set<ChangedPart> changes;
 
-    private Terms(Verb verb, Set<ChangedPart> changes) {
-      // Rows without facts are names: no table, and no watch of nodes is needed for them.
-      boolean onlyNames =
-          verb.view == View.FACTS
-              && !verb.wantsUsage
-              && verb.reads != null
-              && !verb.reads.readsNodes();
-      view = onlyNames ? View.NAME : verb.view;
-      this.verb = verb;
-      reads = verb.reads == null ? null : new Layout(verb.reads, view);
-      rowParts = RowParts.of(view, reads == null ? null : reads.rows);
-      this.changes = changes;
-    }
-
-    Layout.Fields podFields() {
-      return reads == null ? null : reads.pod;
-    }
-
-    Layout.Fields nodeFields() {
-      return reads == null ? null : reads.node;
-    }
-
-    NodeReads rowReads() {
-      return reads == null ? null : reads.rows;
-    }
-
-    /** {@code Call.reads} of the requests that this declaration asks for. */
-    ByteString readsSha256() {
-      return reads == null ? ByteString.EMPTY : reads.sha256;
+    private Terms(Kind kind, Hook hook) {
+      verb = hook.verb;
+      reads = new Layout(kind.hasNodes() ? verb.reads : verb.reads.withoutNodes());
+      rowParts = RowParts.of(reads.rows);
+      changes = hook.changes;
     }
 
     /**
      * Whether these scores may be given with the verdicts, before the other policies have filtered.
      */
     boolean mayComeWith(Terms filter) {
-      return !verb.isWholeSet && !verb.hasSideEffects && readsSha256().equals(filter.readsSha256());
+      return !verb.isWholeSet && !verb.hasSideEffects && reads.sha256.equals(filter.reads.sha256);
     }
   }
 
   /** The parts that a row must have. */
   record RowParts(boolean name, boolean facts) {
-    /** In this view with this declaration; {@code null}: everything that the view has. */
-    static RowParts of(View view, NodeReads reads) {
-      boolean hasFacts = view.hasFacts();
-      if (!hasFacts || reads == null) {
-        return new RowParts(true, hasFacts);
-      }
-      boolean name = reads.getPartsValueList().contains(NodePart.NAME.number());
-      return new RowParts(name, !reads.equals(NodeReads.getDefaultInstance()));
+    private static final NodeReads NOTHING = NodeReads.getDefaultInstance();
+    private static final NodeReads NAME =
+        NodeReads.newBuilder().addPartsValue(NodePart.NAME.number()).build();
+
+    /** With this declaration. */
+    static RowParts of(NodeReads reads) {
+      boolean name =
+          reads.getEverything() || reads.getPartsValueList().contains(NodePart.NAME.number());
+      return new RowParts(name, !reads.equals(NOTHING) && !reads.equals(NAME));
     }
   }
 
@@ -215,6 +198,7 @@ final class Declaration {
         info.paths.stream()
             .collect(Collectors.toMap(ShownPath::path, path -> path, (one, other) -> one));
     response = response(info);
+    observesOutcomes = info.observesOutcomes;
   }
 
   /** {@code null} if the verb is not declared. */
@@ -236,7 +220,7 @@ final class Declaration {
   /** {@code null} if the verb is not declared. */
   ByteString readsSha256(Kind verb) {
     Terms terms = terms(verb);
-    return terms == null ? null : terms.readsSha256();
+    return terms == null ? null : terms.reads.sha256;
   }
 
   private void declare(Kind kind, Hook hook) {
@@ -245,9 +229,7 @@ final class Declaration {
           "%s is declared pure and with side effects; a pure verb changes nothing, remove one of them"
               .formatted(Failures.inSentence(kind.method)));
     }
-    // Without nodes there is nothing that a table could hold.
-    Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb.view(View.NAME) : hook.verb;
-    terms.put(kind, new Terms(verb, hook.changes));
+    terms.put(kind, new Terms(kind, hook));
   }
 
   private GetInfoResponse response(Info info) {
@@ -257,14 +239,12 @@ final class Declaration {
             .setVersion(info.version)
             .setRevision(info.revision == null ? info.version : info.revision)
             .setApiVersion(API_VERSION)
-            .setPodRaw(info.wantsRawPod)
-            .addAllAnnotationPrefixes(info.annotations)
             .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES)
             .setRejectedConfiguration(
                 Utf8.cut(info.rejectedConfiguration, Limits.REJECTED_CONFIGURATION_BYTES));
-    // Tables are worth filling only if rows hold more than names.
-    boolean wantsFacts = terms.values().stream().anyMatch(verb -> verb.view.hasFacts());
-    if (wantsFacts && info.keepsTable) {
+    // There are no tables for rows that are names.
+    boolean readsFacts = terms.values().stream().anyMatch(verb -> verb.rowParts.facts());
+    if (readsFacts && info.keepsTable) {
       response.addServices(NodeTableServiceGrpc.SERVICE_NAME);
     }
     if (!info.paths.isEmpty()) {
@@ -273,6 +253,9 @@ final class Declaration {
     if (terms.keySet().stream().anyMatch(Kind::isHook)) {
       response.addServices(HookServiceGrpc.SERVICE_NAME);
     }
+    if (info.observesOutcomes) {
+      response.addServices(OutcomeServiceGrpc.SERVICE_NAME);
+    }
     info.paths.forEach(path -> response.addIntrospection(path.message()));
     terms.keySet().forEach(kind -> response.addVerbs(verbInfo(kind, info)));
     return response.build();
@@ -280,19 +263,13 @@ final class Declaration {
 
   private VerbInfo verbInfo(Kind kind, Info info) {
     Terms terms = terms(kind);
-    VerbInfo.Builder verb = VerbInfo.newBuilder().setVerb(kind.message);
-    if (terms.reads != null) {
-      verb.setReads(terms.reads.message);
-    }
+    VerbInfo.Builder verb =
+        VerbInfo.newBuilder().setVerb(kind.message).setReads(terms.reads.message);
     if (kind == Kind.BIND) {
       return verb.build();
     }
-    if (kind != Kind.BEFORE_FILTER) {
-      verb.setNodeView(terms.view.message);
-    }
     verb.setScope(terms.verb.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
-        .setEffects(effects(terms.verb))
-        .setUsage(terms.verb.wantsUsage);
+        .setEffects(effects(terms.verb));
     terms.changes.forEach(part -> verb.addChanges(part.message));
     if (kind == Kind.SCORE) {
       Scale scale = info.scale;

@@ -4,13 +4,13 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.extendergateway.policy.v1beta1.MapReads;
 import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeImage;
 import io.extendergateway.policy.v1beta1.NodeReads;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.PodCountReads;
 import io.extendergateway.policy.v1beta1.PodCounts;
 import io.extendergateway.policy.v1beta1.SyncNodesRequest;
 import io.extendergateway.policy.v1beta1.TableEntry;
-import io.extendergateway.policy.v1beta1.TableView;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -91,12 +91,17 @@ final class Filling {
 
   private void begin(SyncNodesRequest first) {
     checkName(first.getTable());
-    Tables.Holds holds = holds(first);
-    Tables.Table opened = new Tables.Table(first.getTable(), holds);
+    if (!first.hasReads()) {
+      throw CallException.invalid(
+          "reads is missing; the first message of a stream says what its rows contain");
+    }
+    NodeReads reads = first.getReads();
+    checkSize(reads);
+    Tables.Table opened = new Tables.Table(first.getTable(), reads);
     tables.open(opened);
     table = opened;
-    parts = holds.rowParts();
-    counts = holds.counts();
+    parts = Declaration.RowParts.of(reads);
+    counts = Layout.Counts.of(reads);
   }
 
   private static void checkName(String name) {
@@ -111,31 +116,15 @@ final class Filling {
     }
   }
 
-  private static Tables.Holds holds(SyncNodesRequest first) {
-    TableView view = first.getView();
-    for (View known : View.values()) {
-      if (known.message == view.getNodeView()) {
-        if (!view.hasReads()) {
-          return new Tables.Holds(known, null);
-        }
-        checkSize(view.getReads());
-        return new Tables.Holds(known, view.getReads());
-      }
-    }
-    throw CallException.invalid(
-        "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or"
-            + " NODE_VIEW_FACTS_AND_RAW");
-  }
-
   /** The table keeps its declaration, and no gateway sends more than it accepts from a backend. */
   private static void checkSize(NodeReads reads) {
     if (reads.getPartsCount() > Limits.READ_PARTS) {
       throw CallException.invalid(
-          "view.reads has %d parts; expected at most %d", reads.getPartsCount(), Limits.READ_PARTS);
+          "reads has %d parts; expected at most %d", reads.getPartsCount(), Limits.READ_PARTS);
     }
     if (reads.getPodCountsCount() > Limits.READ_COUNTS) {
       throw CallException.invalid(
-          "view.reads has %d pod_counts; expected at most %d",
+          "reads has %d pod_counts; expected at most %d",
           reads.getPodCountsCount(), Limits.READ_COUNTS);
     }
     List<String> keys = new ArrayList<>();
@@ -149,14 +138,12 @@ final class Filling {
       int bytes = Utf8.length(key);
       if (bytes > Limits.KEY_BYTES) {
         throw CallException.invalid(
-            "view.reads has a key or prefix of %d bytes; expected at most %d",
-            bytes, Limits.KEY_BYTES);
+            "reads has a key or prefix of %d bytes; expected at most %d", bytes, Limits.KEY_BYTES);
       }
     }
     if (keys.size() > Limits.READ_KEYS) {
       throw CallException.invalid(
-          "view.reads has %d keys and prefixes; expected at most %d",
-          keys.size(), Limits.READ_KEYS);
+          "reads has %d keys and prefixes; expected at most %d", keys.size(), Limits.READ_KEYS);
     }
   }
 
@@ -182,7 +169,7 @@ final class Filling {
           position, entry.getId() == 0 ? "id" : "row");
     }
     Row row = new Row(entry.getRow());
-    String wrong = row.wrong(parts, counts, "the table's view has it");
+    String wrong = row.wrong(parts, counts, "the table's reads have it");
     if (wrong != null) {
       throw CallException.invalid("upserts[%d].row%s", position, wrong);
     }
@@ -202,13 +189,17 @@ final class Filling {
     NodeFacts facts = row.getFacts();
     long entries =
         0L
-            + facts.getLabelsCount()
-            + facts.getAnnotationsCount()
+            + facts.getLabels().getEntriesCount()
+            + facts.getAnnotations().getEntriesCount()
             + facts.getConditionsCount()
             + facts.getCapacity().getOthersCount()
             + facts.getAllocatable().getOthersCount();
-    long values = 0L + facts.getLabelValuesCount() + facts.getAnnotationValuesCount();
-    values += 3L * facts.getTaintsCount();
+    long values = 0L + facts.getLabels().getValuesCount() + facts.getAnnotations().getValuesCount();
+    values += 3L * facts.getTaintsCount() + 3L * facts.getAddressesCount();
+    values += facts.hasSystemInfo() ? 7 : 0;
+    for (NodeImage image : facts.getImagesList()) {
+      values += 3L + image.getNamesCount();
+    }
     for (PodCounts list : row.getPodCountsList()) {
       values += 3L * list.getCountsCount();
     }

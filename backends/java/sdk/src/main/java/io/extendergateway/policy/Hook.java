@@ -5,9 +5,9 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * How a hook is called, and what it changes. The default suits most policies: each node on its own,
- * with the node's facts, and again for each call. A hook has no side effects. Immutable: each
- * method returns a new hook.
+ * How a hook is called, what it reads and what it changes. The default: each node on its own, again
+ * for each call, and nothing is read. A hook has no side effects. Immutable: each method returns a
+ * new hook.
  *
  * <pre>{@code
  * Info.of("spare-cpu", "1.0.0")
@@ -52,13 +52,6 @@ public final class Hook {
   }
 
   /**
-   * What to send about each node. Default: {@link View#FACTS}. Not for {@link Info#beforeFilter}.
-   */
-  public Hook view(View wanted) {
-    return new Hook(changes, verb.view(wanted));
-  }
-
-  /**
    * The change is a function of args, the pod's facts and, if it is one of a node, that node, as in
    * {@link Verb#pure}. Not for an {@link Info#beforeScore} that changes the pod.
    */
@@ -67,15 +60,8 @@ public final class Hook {
   }
 
   /**
-   * Requests {@link Node#usage} too, as {@link Verb#usage} does. Not for {@link Info#beforeFilter}.
-   */
-  public Hook usage() {
-    return new Hook(changes, verb.usage());
-  }
-
-  /**
-   * What the hook reads of the pod and of nodes, as in {@link Verb#reads}. Default: everything is
-   * sent but annotations. Not counts by topology; of the pod alone for {@link Info#beforeFilter}.
+   * What the hook reads of the pod and of nodes, as in {@link Verb#reads}. Default: nothing. Not
+   * counts by topology; of the pod alone for {@link Info#beforeFilter}.
    *
    * @param declared the declaration; later changes of it have no effect
    */
@@ -83,7 +69,7 @@ public final class Hook {
     return new Hook(changes, verb.reads(declared));
   }
 
-  /** The same without a declaration of what it reads. */
+  /** The same, reading all that may be declared. */
   Hook readingEverything() {
     return new Hook(changes, verb.readingEverything());
   }

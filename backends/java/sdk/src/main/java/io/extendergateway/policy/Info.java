@@ -12,8 +12,8 @@ import java.util.stream.Stream;
  * What a policy is, and which data it needs. A verb that is not declared here is never called:
  *
  * <pre>{@code
- * Info.of("no-arm", "1.0.0").filters(Verb.perNode().pure());
- * Info.of("near", "1.0.0").scores(Verb.perNode(), Scale.between(0, 10));
+ * Info.of("no-arm", "1.0.0").filters(Verb.perNode().pure().reads(reads));
+ * Info.of("near", "1.0.0").scores(Verb.perNode().reads(reads), Scale.between(0, 10));
  * }</pre>
  *
  * <p>Immutable: each method returns a new value.
@@ -24,9 +24,8 @@ public final class Info {
   String revision;
   String rejectedConfiguration = "";
   Scale scale;
-  List<String> annotations = List.of();
-  boolean wantsRawPod;
   boolean keepsTable = true;
+  boolean observesOutcomes;
   List<ShownPath> paths = List.of();
 
   /** What is served: a verb is a hook that changes nothing. */
@@ -44,9 +43,8 @@ public final class Info {
     copy.rejectedConfiguration = rejectedConfiguration;
     copy.scale = scale;
     copy.served.putAll(served);
-    copy.annotations = annotations;
-    copy.wantsRawPod = wantsRawPod;
     copy.keepsTable = keepsTable;
+    copy.observesOutcomes = observesOutcomes;
     copy.paths = paths;
     change.accept(copy);
     return copy;
@@ -98,24 +96,24 @@ public final class Info {
 
   /**
    * The policy decides which pods may be evicted to make room. Not a {@linkplain Verb#pure pure}
-   * verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches
-   * them; {@link View#NAME} is enough for a policy that looks at pods.
+   * verb: its answer depends on the victims, too. A policy that looks at pods alone reads nothing
+   * of nodes, or their names: it is also asked about nodes that the gateway does not know.
    */
   public Info preempts(Verb verb) {
     return with(Kind.PREEMPT, verb);
   }
 
-  /** The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}. */
+  /**
+   * The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}, and reads nothing
+   * of them but what {@link BindAsk} has in any case: namespace, name, UID and node.
+   */
   public Info binds() {
-    return with(Kind.BIND, Verb.bind());
+    return binds(new Reads());
   }
 
-  /**
-   * The policy binds pods and reads this of them, besides namespace, name, UID and node, which
-   * {@link BindAsk} has in any case. Nothing is read of nodes.
-   */
+  /** The policy binds pods and reads this of them, too. Nothing can be read of nodes. */
   public Info binds(Reads reads) {
-    return with(Kind.BIND, Verb.bind().reads(reads));
+    return with(Kind.BIND, Verb.perNode().reads(reads));
   }
 
   /**
@@ -143,26 +141,19 @@ public final class Info {
   }
 
   /**
-   * Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
-   * called several times. Default: none are sent. For verbs without {@link Verb#reads}.
-   *
-   * @param prefixes beginnings of keys
-   */
-  public Info annotations(String... prefixes) {
-    return with(copy -> copy.annotations = joined(annotations, List.of(prefixes)));
-  }
-
-  /** Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs. */
-  public Info rawPod() {
-    return with(copy -> copy.wantsRawPod = true);
-  }
-
-  /**
-   * Nodes come with each call in full. Without this, a policy that wants facts holds them and
-   * receives only changes.
+   * Nodes come with each call in full. Without this, a policy that reads more of them than names
+   * holds them and receives only changes.
    */
   public Info withoutNodeTable() {
     return with(copy -> copy.keepsTable = false);
+  }
+
+  /**
+   * The policy is told by {@link Policy#observe} how attempts to place pods ended, such as to undo
+   * what a verb with {@linkplain Verb#sideEffects side effects} has reserved.
+   */
+  public Info observesOutcomes() {
+    return with(copy -> copy.observesOutcomes = true);
   }
 
   /**
@@ -180,14 +171,10 @@ public final class Info {
    */
   public Info shows(String path, String description, Introspection introspection) {
     ShownPath shown = new ShownPath(path, description, introspection);
-    return with(copy -> copy.paths = joined(paths, List.of(shown)));
+    return with(copy -> copy.paths = Stream.concat(paths.stream(), Stream.of(shown)).toList());
   }
 
-  private static <T> List<T> joined(List<T> some, List<T> more) {
-    return Stream.concat(some.stream(), more.stream()).toList();
-  }
-
-  /** The same without declarations of what is read: everything is sent. */
+  /** The same, reading all that may be declared. */
   Info readingEverything() {
     return with(copy -> copy.served.replaceAll((kind, hook) -> hook.readingEverything()));
   }

@@ -34,8 +34,9 @@ final class Keys {
     prefixes.add(Objects.requireNonNull(text, "prefix"));
   }
 
-  boolean isEmpty() {
-    return keys.isEmpty() && prefixes.isEmpty();
+  /** Where a request has each of them if it has all entries of the map. */
+  Places placesInAll() {
+    return new Places(keys, new String[] {""});
   }
 
   /** Where a request has each of them. */

@@ -2,12 +2,14 @@ package io.extendergateway.policy;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.TopologyKey.Topology;
+import io.extendergateway.policy.v1beta1.MapReads;
 import io.extendergateway.policy.v1beta1.NodeReads;
 import io.extendergateway.policy.v1beta1.PodReads;
 import io.extendergateway.policy.v1beta1.TopologyCountReads;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * A declaration as both sides of a call use it: the contract's message, and where each value is.
@@ -24,7 +26,7 @@ final class Layout {
    */
   final ByteString sha256;
 
-  /** As in the view of a table of nodes, where nothing is not the same as no declaration. */
+  /** As tables of nodes declare it. */
   final NodeReads rows;
 
   /** One list of counts of a row as sent. */
@@ -39,6 +41,11 @@ final class Layout {
     final String object;
 
     final int parts;
+
+    /** Everything is read: all labels, and parts that the message does not name. */
+    final boolean isEverything;
+
+    private final int unnamedParts;
     final Keys.Places labels;
     final Keys.Places annotations;
 
@@ -48,10 +55,13 @@ final class Layout {
     /** Of the pod to be placed alone. Ascending. */
     final List<SentTopology> topologies = new ArrayList<>();
 
-    private Fields(String object, Reads.Declared declared) {
+    /** These parts are included if everything is read. */
+    private Fields(String object, Reads.Declared declared, int included) {
       this.object = object;
-      parts = declared.parts;
-      labels = declared.labels.places();
+      isEverything = declared.isEverything;
+      unnamedParts = isEverything ? included : 0;
+      parts = declared.parts | unnamedParts;
+      labels = isEverything ? declared.labels.placesInAll() : declared.labels.places();
       annotations = declared.annotations.places();
       for (Map.Entry<PodsBy, Boolean> count : declared.pods.entrySet()) {
         pods.add(new SentCount(count.getKey(), count.getValue(), pods.size()));
@@ -65,6 +75,14 @@ final class Layout {
 
     boolean has(Part part) {
       return (parts & Part.bit(part)) != 0;
+    }
+
+    private List<Integer> namedParts() {
+      return Part.numbers(parts & ~unnamedParts);
+    }
+
+    private Optional<MapReads> namedLabels() {
+      return isEverything ? Optional.empty() : labels.message();
     }
 
     Keys.Places places(Key.Which map) {
@@ -87,10 +105,9 @@ final class Layout {
     }
   }
 
-  /** For a verb with this view of nodes. */
-  Layout(Reads reads, View view) {
-    pod = new Fields("pod", reads.pod);
-    node = new Fields("node", reads.node);
+  Layout(Reads reads) {
+    pod = new Fields("pod", reads.pod, PodPart.FACTS);
+    node = new Fields("node", reads.node, NodePart.FACTS_AND_NAME);
     rows = nodeReads();
     io.extendergateway.policy.v1beta1.Reads.Builder all =
         io.extendergateway.policy.v1beta1.Reads.newBuilder();
@@ -98,9 +115,7 @@ final class Layout {
     if (!pods.equals(PodReads.getDefaultInstance())) {
       all.setPod(pods);
     }
-    // A view of names has them; what else is read with it is sent, for the gateway to reject.
-    boolean hasNodes = view != View.NAME || reads.readsNodes();
-    if (hasNodes && !rows.equals(NodeReads.getDefaultInstance())) {
+    if (!rows.equals(NodeReads.getDefaultInstance())) {
       all.setNode(rows);
     }
     message = all.build();
@@ -108,8 +123,9 @@ final class Layout {
   }
 
   private PodReads podReads() {
-    PodReads.Builder message = PodReads.newBuilder().addAllPartsValue(Part.numbers(pod.parts));
-    pod.labels.message().ifPresent(message::setLabels);
+    PodReads.Builder message =
+        PodReads.newBuilder().addAllPartsValue(pod.namedParts()).setEverything(pod.isEverything);
+    pod.namedLabels().ifPresent(message::setLabels);
     pod.annotations.message().ifPresent(message::setAnnotations);
     for (SentTopology sent : pod.topologies) {
       var by = sent.topology.by().message(sent.requests);
@@ -124,8 +140,9 @@ final class Layout {
   }
 
   private NodeReads nodeReads() {
-    NodeReads.Builder message = NodeReads.newBuilder().addAllPartsValue(Part.numbers(node.parts));
-    node.labels.message().ifPresent(message::setLabels);
+    NodeReads.Builder message =
+        NodeReads.newBuilder().addAllPartsValue(node.namedParts()).setEverything(node.isEverything);
+    node.namedLabels().ifPresent(message::setLabels);
     node.annotations.message().ifPresent(message::setAnnotations);
     for (SentCount sent : node.pods) {
       message.addPodCounts(sent.by.message(sent.requests));

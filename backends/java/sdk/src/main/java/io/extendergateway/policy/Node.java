@@ -1,22 +1,24 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentCount;
+import io.extendergateway.policy.v1beta1.MapValues;
+import io.extendergateway.policy.v1beta1.NodeAddress;
 import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeImage;
 import io.extendergateway.policy.v1beta1.NodeUsage;
 import io.extendergateway.policy.v1beta1.PodCounts;
 import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.SystemInfo;
 import io.extendergateway.policy.v1beta1.Taint;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
 /**
- * One node. Which fields it has depends on the {@link View} that the policy requested: with {@link
- * View#NAME} there are no labels, taints or amounts. Valid for the duration of the call.
+ * One node. It has what the verb declares with {@link Verb#reads}: all methods that read something
+ * else throw {@link UndeclaredReadException}. Valid for the duration of the call.
  *
- * <p>In a verb with {@link Verb#reads}, all methods that read something else than what is declared
- * throw {@link UndeclaredReadException}. Amounts are in the units of the contract: thousandths of a
- * CPU, bytes, whole pods and devices.
+ * <p>Amounts are in the units of the contract: thousandths of a CPU, bytes, whole pods and devices.
  */
 public final class Node {
   private final Row row;
@@ -57,24 +59,21 @@ public final class Node {
     return value(Key.Which.LABELS, key, access.text(Key.Which.LABELS, key));
   }
 
-  /** All labels. A declaration has the prefix "" for them. */
+  /** All labels. The prefix "" declares them, and {@link Reads#everything} does. */
   public Map<String, String> labels() {
     access.entries(Key.Which.LABELS, "");
-    return facts().getLabelsMap();
+    return map(Key.Which.LABELS).getEntriesMap();
   }
 
-  /**
-   * The value of an annotation. Without {@link Verb#reads}, only if {@link Info#annotations} asks
-   * for its prefix.
-   */
+  /** The value of an annotation. */
   public Optional<String> annotation(String key) {
     return value(Key.Which.ANNOTATIONS, key, access.text(Key.Which.ANNOTATIONS, key));
   }
 
-  /** All annotations that are sent. A declaration has the prefix "" for them. */
+  /** All annotations. The prefix "" declares them. */
   public Map<String, String> annotations() {
     access.entries(Key.Which.ANNOTATIONS, "");
-    return facts().getAnnotationsMap();
+    return map(Key.Which.ANNOTATIONS).getEntriesMap();
   }
 
   /** spec.taints, in order. */
@@ -112,12 +111,38 @@ public final class Node {
 
   /**
    * What the pods on the node have requested. It lags behind what kube-scheduler assumes, usually
-   * by some milliseconds: no basis for an exclusive allocation. For a verb with {@link Verb#usage};
-   * empty when it is not known.
+   * by some milliseconds: no basis for an exclusive allocation. Empty when it is not known.
    */
   public Optional<NodeUsage> usage() {
-    access.usage();
+    access.part(NodePart.USAGE);
     return row.message.hasUsage() ? Optional.of(row.message.getUsage()) : Optional.empty();
+  }
+
+  /** status.images, in order. */
+  public List<NodeImage> images() {
+    access.part(NodePart.IMAGES);
+    return facts().getImagesList();
+  }
+
+  /**
+   * status.nodeInfo, without what changes at a reboot, such as its architecture; empty while it is
+   * not reported.
+   */
+  public Optional<SystemInfo> systemInfo() {
+    access.part(NodePart.SYSTEM_INFO);
+    return facts().hasSystemInfo() ? Optional.of(facts().getSystemInfo()) : Optional.empty();
+  }
+
+  /** status.addresses, in order. */
+  public List<NodeAddress> addresses() {
+    access.part(NodePart.ADDRESSES);
+    return facts().getAddressesList();
+  }
+
+  /** spec.providerID; empty if the node has none. */
+  public Optional<String> providerId() {
+    access.part(NodePart.PROVIDER_ID);
+    return Values.given(facts().getProviderId());
   }
 
   /**
@@ -168,17 +193,19 @@ public final class Node {
     return Integer.toUnsignedLong(row.message.getPodCounts(sent.position()).getOmittedPods());
   }
 
-  /** The object's JSON, unchanged; empty unless the policy asked for {@link View#FACTS_AND_RAW}. */
+  /** The object's JSON, unchanged; empty if the gateway does not have it. */
   public Optional<String> rawJson() {
+    access.part(NodePart.RAW_JSON);
     return Values.given(row.message.getRawJson().toStringUtf8());
   }
 
   /**
    * The object as a model that Jackson reads, such as {@code io.fabric8.kubernetes.api.model.Node}
    * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded once for each row, so do not modify
-   * it. Empty unless the policy asked for {@link View#FACTS_AND_RAW}.
+   * it. Empty if the gateway does not have its JSON.
    */
   public <T> Optional<T> raw(Class<T> model) {
+    access.part(NodePart.RAW_JSON);
     return row.message.getRawJson().isEmpty() ? Optional.empty() : Optional.of(row.model(model));
   }
 
@@ -186,26 +213,12 @@ public final class Node {
     return row.facts();
   }
 
-  private Map<String, String> map(Key.Which map) {
-    return map == Key.Which.LABELS ? facts().getLabelsMap() : facts().getAnnotationsMap();
+  private MapValues map(Key.Which map) {
+    return map == Key.Which.LABELS ? facts().getLabels() : facts().getAnnotations();
   }
 
   private Optional<String> value(Key.Which map, String key, int place) {
-    if (place == Keys.Places.ENTRY) {
-      return Optional.ofNullable(map(map).get(key));
-    }
-    NodeFacts facts = facts();
-    if (!row.message.hasFacts()) {
-      return Optional.empty();
-    }
-    return map == Key.Which.LABELS
-        ? Values.at(
-            place, facts::getLabelValues, facts.getAbsentLabelsCount(), facts::getAbsentLabels)
-        : Values.at(
-            place,
-            facts::getAnnotationValues,
-            facts.getAbsentAnnotationsCount(),
-            facts::getAbsentAnnotations);
+    return Values.at(place, map(map), key);
   }
 
   @Override

@@ -13,7 +13,30 @@ public enum NodePart implements Part {
   /** {@link Node#capacity}. */
   CAPACITY(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_CAPACITY_VALUE),
   /** {@link Node#allocatable}. */
-  ALLOCATABLE(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_ALLOCATABLE_VALUE);
+  ALLOCATABLE(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_ALLOCATABLE_VALUE),
+  /**
+   * {@link Node#usage}. Needs a gateway that watches pods. In a {@linkplain Verb#pure pure} verb
+   * the answer for a node is cached until a pod is added to the node or removed from it.
+   */
+  USAGE(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_USAGE_VALUE),
+  /**
+   * {@link Node#rawJson} and {@link Node#raw}: several kilobytes per node. Not for a {@linkplain
+   * Verb#pure pure} verb.
+   */
+  RAW_JSON(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_RAW_JSON_VALUE),
+  /**
+   * {@link Node#images}. The gateway keeps the JSON of nodes for this, as for {@link #RAW_JSON}.
+   */
+  IMAGES(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_IMAGES_VALUE),
+  /** {@link Node#systemInfo}. */
+  SYSTEM_INFO(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_SYSTEM_INFO_VALUE),
+  /** {@link Node#addresses}. */
+  ADDRESSES(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_ADDRESSES_VALUE),
+  /** {@link Node#providerId}. */
+  PROVIDER_ID(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_PROVIDER_ID_VALUE);
+
+  /** Those that are read with everything. */
+  static final int FACTS_AND_NAME = Part.all(values()) & ~Part.all(USAGE, IMAGES, RAW_JSON);
 
   private final int number;
 

@@ -2,24 +2,29 @@ package io.extendergateway.policy;
 
 import io.extendergateway.policy.Layout.SentTopology;
 import io.extendergateway.policy.v1beta1.Call;
+import io.extendergateway.policy.v1beta1.Container;
+import io.extendergateway.policy.v1beta1.MapValues;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
 import io.extendergateway.policy.v1beta1.NonZero;
 import io.extendergateway.policy.v1beta1.OwnerReference;
+import io.extendergateway.policy.v1beta1.PodAffinity;
 import io.extendergateway.policy.v1beta1.PodFacts;
+import io.extendergateway.policy.v1beta1.ResourceClaim;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Taint;
 import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.TopologySpreadConstraint;
 import io.extendergateway.policy.v1beta1.Volume;
+import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * The pod to be placed, or one that would be evicted. Valid for the duration of the call.
- *
- * <p>In a verb with {@link Verb#reads}, all methods that read something else than what is declared
- * throw {@link UndeclaredReadException}.
+ * The pod to be placed, or one that would be evicted. It has what the verb declares with {@link
+ * Verb#reads}: all methods that read something else throw {@link UndeclaredReadException}. Valid
+ * for the duration of the call.
  */
 public final class Pod {
   private final io.extendergateway.policy.v1beta1.Pod message;
@@ -32,6 +37,11 @@ public final class Pod {
     this.facts = message.getFacts();
     this.access = access;
     this.call = call;
+  }
+
+  /** The same pod in another verb, which reads the same. */
+  Pod in(Verb verb) {
+    return new Pod(message, access.in(verb), call);
   }
 
   /**
@@ -53,16 +63,25 @@ public final class Pod {
     return Values.entries(map(prefix.map), prefix.text);
   }
 
-  /** metadata.name; empty if the pod has none yet, and for pure verbs, which do not receive it. */
+  /** metadata.name; empty if the pod has none yet. */
   public Optional<String> name() {
     access.part(PodPart.IDENTITY);
     return Values.given(message.getIdentity().getName());
   }
 
-  /** metadata.uid; empty under the same conditions as {@link #name}. */
+  /** metadata.uid; empty if the pod has none yet. */
   public Optional<String> uid() {
     access.part(PodPart.IDENTITY);
     return Values.given(message.getIdentity().getUid());
+  }
+
+  /** metadata.creationTimestamp; empty if the pod has none yet. */
+  public Optional<Instant> created() {
+    access.part(PodPart.IDENTITY);
+    var identity = message.getIdentity();
+    return identity.hasCreatedSeconds()
+        ? Optional.of(Instant.ofEpochSecond(identity.getCreatedSeconds()))
+        : Optional.empty();
   }
 
   /** metadata.namespace. */
@@ -76,24 +95,21 @@ public final class Pod {
     return value(Key.Which.LABELS, key, access.text(Key.Which.LABELS, key));
   }
 
-  /** All labels. A declaration has the prefix "" for them. */
+  /** All labels. The prefix "" declares them, and {@link Reads#everything} does. */
   public Map<String, String> labels() {
     access.entries(Key.Which.LABELS, "");
-    return facts.getLabelsMap();
+    return map(Key.Which.LABELS).getEntriesMap();
   }
 
-  /**
-   * The value of an annotation. Without {@link Verb#reads}, only if {@link Info#annotations} asks
-   * for its prefix.
-   */
+  /** The value of an annotation. */
   public Optional<String> annotation(String key) {
     return value(Key.Which.ANNOTATIONS, key, access.text(Key.Which.ANNOTATIONS, key));
   }
 
-  /** All annotations that are sent. A declaration has the prefix "" for them. */
+  /** All annotations. The prefix "" declares them. */
   public Map<String, String> annotations() {
     access.entries(Key.Which.ANNOTATIONS, "");
-    return facts.getAnnotationsMap();
+    return map(Key.Which.ANNOTATIONS).getEntriesMap();
   }
 
   /** The owner that is the controller; empty if the pod has none. */
@@ -168,9 +184,8 @@ public final class Pod {
   }
 
   /**
-   * Names of the claims that the pod's volumes use, also those derived from the pod's name (which
-   * pure verbs do not receive). A declaration has {@link PodPart#VOLUMES} and {@link
-   * PodPart#IDENTITY} for them.
+   * Names of the claims that the pod's volumes use, also those derived from the pod's name: {@link
+   * PodPart#VOLUMES} and {@link PodPart#IDENTITY} declare them. A pure verb reads {@link #volumes}.
    */
   public List<String> claims() {
     access.part(PodPart.VOLUMES);
@@ -184,6 +199,60 @@ public final class Pod {
   public Optional<String> schedulerName() {
     access.part(PodPart.SCHEDULER_NAME);
     return Values.given(facts.getSchedulerName());
+  }
+
+  /** spec.initContainers and spec.containers, in this order, with their host ports. */
+  public List<Container> containers() {
+    access.part(PodPart.CONTAINERS);
+    return facts.getContainersList();
+  }
+
+  /**
+   * spec.affinity.podAffinity and podAntiAffinity, as written in the pod. Empty if the pod has
+   * none.
+   */
+  public Optional<PodAffinity> podAffinity() {
+    access.part(PodPart.POD_AFFINITY);
+    return facts.hasPodAffinity() ? Optional.of(facts.getPodAffinity()) : Optional.empty();
+  }
+
+  /** spec.topologySpreadConstraints, in order. */
+  public List<TopologySpreadConstraint> topologySpread() {
+    access.part(PodPart.TOPOLOGY_SPREAD);
+    return facts.getTopologySpreadList();
+  }
+
+  /** spec.resourceClaims, in order. */
+  public List<ResourceClaim> resourceClaims() {
+    access.part(PodPart.RESOURCE_CLAIMS);
+    return facts.getResourceClaimsList();
+  }
+
+  /** spec.schedulingGroup.podGroupName: the PodGroup of the pod; empty if it is in none. */
+  public Optional<String> podGroup() {
+    access.part(PodPart.POD_GROUP);
+    return Values.given(facts.getPodGroupName());
+  }
+
+  /** spec.runtimeClassName; empty if the pod has none. */
+  public Optional<String> runtimeClass() {
+    access.part(PodPart.RUNTIME_CLASS);
+    return Values.given(facts.getRuntimeClassName());
+  }
+
+  /**
+   * spec.preemptionPolicy, such as "Never". Empty if it is not set, which means
+   * "PreemptLowerPriority".
+   */
+  public Optional<String> preemptionPolicy() {
+    access.part(PodPart.PREEMPTION_POLICY);
+    return Values.given(facts.getPreemptionPolicy());
+  }
+
+  /** spec.serviceAccountName. Empty if it is not set. */
+  public Optional<String> serviceAccount() {
+    access.part(PodPart.SERVICE_ACCOUNT);
+    return Values.given(facts.getServiceAccountName());
   }
 
   /**
@@ -224,38 +293,40 @@ public final class Pod {
     return Values.given(call.getCluster());
   }
 
-  /** The object's JSON, unchanged; empty unless {@link Info#rawPod} asks for it. */
+  /**
+   * The id of the call, another one in each call. A policy with side effects keeps it with what it
+   * has reserved, and finds it again in {@link Outcome#call}. A {@linkplain Verb#pure pure} verb
+   * cannot read it: this throws {@link UndeclaredReadException} there.
+   */
+  public String callId() {
+    access.callId();
+    return call.getId();
+  }
+
+  /** The object's JSON, unchanged; empty if the gateway does not have it. */
   public Optional<String> rawJson() {
+    access.part(PodPart.RAW_JSON);
     return Values.given(message.getRawJson().toStringUtf8());
   }
 
   /**
    * The object as a model that Jackson reads, such as {@code io.fabric8.kubernetes.api.model.Pod}
    * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded by each call of this method. Empty
-   * unless {@link Info#rawPod} asks for it.
+   * if the gateway does not have its JSON.
    */
   public <T> Optional<T> raw(Class<T> model) {
+    access.part(PodPart.RAW_JSON);
     return message.getRawJson().isEmpty()
         ? Optional.empty()
         : Optional.of(Values.model(message.getRawJson(), model, "pod"));
   }
 
-  private Map<String, String> map(Key.Which map) {
-    return map == Key.Which.LABELS ? facts.getLabelsMap() : facts.getAnnotationsMap();
+  private MapValues map(Key.Which map) {
+    return map == Key.Which.LABELS ? facts.getLabels() : facts.getAnnotations();
   }
 
   private Optional<String> value(Key.Which map, String key, int place) {
-    if (place == Keys.Places.ENTRY) {
-      return Optional.ofNullable(map(map).get(key));
-    }
-    return map == Key.Which.LABELS
-        ? Values.at(
-            place, facts::getLabelValues, facts.getAbsentLabelsCount(), facts::getAbsentLabels)
-        : Values.at(
-            place,
-            facts::getAnnotationValues,
-            facts.getAbsentAnnotationsCount(),
-            facts::getAbsentAnnotations);
+    return Values.at(place, map(map), key);
   }
 
   private static boolean tolerates(Toleration toleration, Taint taint) {

@@ -3,8 +3,8 @@ package io.extendergateway.policy;
 /** A part of a pod besides labels and annotations. */
 public enum PodPart implements Part {
   /**
-   * {@link Pod#name}, {@link Pod#uid}, and the claims whose name is derived from the pod's. Not for
-   * a {@linkplain Verb#pure pure} verb.
+   * {@link Pod#name}, {@link Pod#uid}, {@link Pod#created}, and the claims whose name is derived
+   * from the pod's. Not for a {@linkplain Verb#pure pure} verb.
    */
   IDENTITY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_IDENTITY_VALUE),
   /** {@link Pod#namespace}. */
@@ -28,7 +28,31 @@ public enum PodPart implements Part {
   /** {@link Pod#volumes} and, with {@link #IDENTITY}, {@link Pod#claims}. */
   VOLUMES(io.extendergateway.policy.v1beta1.PodPart.POD_PART_VOLUMES_VALUE),
   /** {@link Pod#schedulerName}. */
-  SCHEDULER_NAME(io.extendergateway.policy.v1beta1.PodPart.POD_PART_SCHEDULER_NAME_VALUE);
+  SCHEDULER_NAME(io.extendergateway.policy.v1beta1.PodPart.POD_PART_SCHEDULER_NAME_VALUE),
+  /**
+   * {@link Pod#rawJson} and {@link Pod#raw}, for fields that the other parts do not have. Not for a
+   * {@linkplain Verb#pure pure} verb.
+   */
+  RAW_JSON(io.extendergateway.policy.v1beta1.PodPart.POD_PART_RAW_JSON_VALUE),
+  /** {@link Pod#containers}. */
+  CONTAINERS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_CONTAINERS_VALUE),
+  /** {@link Pod#podAffinity}. */
+  POD_AFFINITY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_POD_AFFINITY_VALUE),
+  /** {@link Pod#topologySpread}. */
+  TOPOLOGY_SPREAD(io.extendergateway.policy.v1beta1.PodPart.POD_PART_TOPOLOGY_SPREAD_VALUE),
+  /** {@link Pod#resourceClaims}. */
+  RESOURCE_CLAIMS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_RESOURCE_CLAIMS_VALUE),
+  /** {@link Pod#podGroup}. */
+  POD_GROUP(io.extendergateway.policy.v1beta1.PodPart.POD_PART_POD_GROUP_NAME_VALUE),
+  /** {@link Pod#runtimeClass}. */
+  RUNTIME_CLASS(io.extendergateway.policy.v1beta1.PodPart.POD_PART_RUNTIME_CLASS_NAME_VALUE),
+  /** {@link Pod#preemptionPolicy}. */
+  PREEMPTION_POLICY(io.extendergateway.policy.v1beta1.PodPart.POD_PART_PREEMPTION_POLICY_VALUE),
+  /** {@link Pod#serviceAccount}. */
+  SERVICE_ACCOUNT(io.extendergateway.policy.v1beta1.PodPart.POD_PART_SERVICE_ACCOUNT_NAME_VALUE);
+
+  /** Those that are read with everything. */
+  static final int FACTS = Part.all(values()) & ~Part.all(IDENTITY, RAW_JSON);
 
   private final int number;
 

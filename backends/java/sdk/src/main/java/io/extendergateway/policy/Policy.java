@@ -17,6 +17,12 @@ import java.util.concurrent.Executor;
  */
 public non-sealed interface Policy extends Source {
   /**
+   * The score of a node about which the policy has no opinion: no normalization counts it, and it
+   * adds nothing to the total of the node. The least {@code int}, which therefore is no score.
+   */
+  int NO_OPINION = Integer.MIN_VALUE;
+
+  /**
    * What this policy is, and which data it needs. Called once, before the first call. A verb that
    * it declares needs one of its methods.
    */
@@ -44,8 +50,8 @@ public non-sealed interface Policy extends Source {
   /**
    * How good is this node for the pod? Called also for nodes that {@link #filter} rejects, if both
    * are per node: scores then come in one round with the verdicts. Larger is better, unless the
-   * declared {@link Scale} is reversed. Called only if {@link #info} declares it with {@link
-   * Info#scores}.
+   * declared {@link Scale} is reversed; {@link #NO_OPINION} where the policy has none. Called only
+   * if {@link #info} declares it with {@link Info#scores}.
    *
    * <p>A sum that may exceed an {@code int} is best computed as a {@code long} and returned by
    * {@link Math#toIntExact}, which fails the call instead of wrapping around, or by clamping it.
@@ -170,9 +176,37 @@ public non-sealed interface Policy extends Source {
   }
 
   /**
+   * How an attempt to place a pod ended about which this backend was asked. Called only if {@link
+   * #info} declares it with {@link Info#observesOutcomes}, in the order in which outcomes became
+   * known, also of pods that the policy does not know.
+   *
+   * <p>The same outcome can come again, from another replica of the gateway, or because an answer
+   * was lost: that must change nothing. It may also come when the next attempt has begun: a policy
+   * that reserves keeps the {@linkplain Pod#callId id} of its latest call with the reservation, and
+   * undoes only that call's; the other kinds hold whichever call it was. If this throws, the
+   * gateway sends all outcomes of the request again, up to 256, those that were observed included.
+   *
+   * <pre>{@code
+   * public void observe(Outcome outcome) {
+   *   switch (outcome.kind()) {
+   *     case BOUND -> reserved.keep(outcome.uid(), outcome.node().orElseThrow());
+   *     case NOT_BOUND, SUPERSEDED -> reserved.remove(outcome.uid(), outcome.call());
+   *     case DELETED -> reserved.remove(outcome.uid());
+   *   }
+   * }
+   * }</pre>
+   *
+   * <p>Must be quick: it takes the time of other calls, and the gateway waits 5 s for a request.
+   * What takes long belongs on a thread of the policy's own.
+   *
+   * @throws Exception if the outcome is to come again: the request fails with INTERNAL
+   */
+  default void observe(Outcome outcome) throws Exception {}
+
+  /**
    * Can the policy decide now? Called before each call of a verb or a hook, and not for an {@link
-   * Introspection}. A policy whose data is missing or stale (its price list is a day old) throws,
-   * and the failure policy that the operator chose decides.
+   * Introspection} or an {@link Outcome}. A policy whose data is missing or stale (its price list
+   * is a day old) throws, and the failure policy that the operator chose decides.
    *
    * @throws NotReadyException if it cannot: the call fails with UNAVAILABLE and this text
    */

@@ -2,6 +2,7 @@ package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
+import io.extendergateway.policy.v1beta1.OutcomeServiceGrpc;
 import io.extendergateway.policy.v1beta1.PolicyServiceGrpc;
 import io.grpc.Codec;
 import io.grpc.DecompressorRegistry;
@@ -35,8 +36,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * A backend on a socket: PolicyService, HookService, NodeTableService, IntrospectionService, health
- * and reflection, from binding the address to the end of the last call.
+ * A backend on a socket: PolicyService, HookService, NodeTableService, IntrospectionService,
+ * OutcomeService, health and reflection, from binding the address to the end of the last call.
  *
  * <p>Three kinds of threads: the event loops of the HTTP/2 library only move bytes and answer
  * pings, so that a slow policy does not look like a dead machine; one thread for each processor
@@ -174,6 +175,7 @@ public final class PolicyServer implements AutoCloseable {
         .addService(service.tableService())
         .addService(service.unary(IntrospectionServiceGrpc.getServiceDescriptor()))
         .addService(service.unary(HookServiceGrpc.getServiceDescriptor()))
+        .addService(service.unary(OutcomeServiceGrpc.getServiceDescriptor()))
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())

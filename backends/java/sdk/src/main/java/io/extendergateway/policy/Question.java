@@ -18,6 +18,11 @@ record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss 
     return prepared.policy();
   }
 
+  /** The same question to another verb, which reads the same. */
+  Question in(Terms other) {
+    return new Question(prepared, other, pod.in(other.verb), nodes, miss);
+  }
+
   /**
    * A policy that answers for more or fewer nodes than the call has cannot be trusted to have
    * matched them.

@@ -15,7 +15,6 @@ import io.extendergateway.policy.v1beta1.Purpose;
 import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 
 /** Reads requests and checks what they have in common: the call, the pod and the nodes. */
 final class Questions {
@@ -72,7 +71,7 @@ final class Questions {
     Nodes given = part(request, NODES, Nodes.class);
     Held held = verb == Kind.BEFORE_FILTER ? withoutNodes(given) : held(given, terms);
     Pod pod = podToPlace(request, call, terms);
-    Access access = Access.toNodes(terms);
+    Access access = new Access(terms.reads.node, terms.verb.isPure);
     List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
     return new Question(prepared, terms, pod, nodes, held.miss);
   }
@@ -98,7 +97,7 @@ final class Questions {
     if (pod == null) {
       throw CallException.missing("pod");
     }
-    String mismatch = Values.topologyMismatch(pod, terms.podFields());
+    String mismatch = Values.topologyMismatch(pod, terms.reads.pod);
     if (mismatch != null) {
       throw CallException.invalid("pod.topology_counts%s", mismatch);
     }
@@ -146,14 +145,14 @@ final class Questions {
   }
 
   static Pod pod(io.extendergateway.policy.v1beta1.Pod message, Call call, Terms terms) {
-    String mismatch = Values.mismatch(message, terms.podFields());
+    String mismatch = Values.mismatch(message, terms.reads.pod);
     if (mismatch != null) {
       throw CallException.invalid("pod.facts.%s", mismatch);
     }
     if (!message.hasFacts()) {
       throw CallException.missing("pod.facts");
     }
-    return new Pod(message, Access.to(terms.podFields()), call);
+    return new Pod(message, new Access(terms.reads.pod, terms.verb.isPure), call);
   }
 
   /** The rows in the order of the request, or why there are none. */
@@ -212,12 +211,12 @@ final class Questions {
    * without labels.
    */
   private static List<Row> inline(String form, List<NodeRow> messages, Terms terms) {
-    Layout.Counts counts = terms.reads == null ? null : terms.reads.node.counts();
+    Layout.Counts counts = terms.reads.node.counts();
     List<Row> rows = new ArrayList<>(messages.size());
     for (NodeRow message : messages) {
       Row row = new Row(message);
       String wrong =
-          row.wrong(terms.rowParts, counts, "the node view that this policy declares has it");
+          row.wrong(terms.rowParts, counts, "the reads that this policy declares have it");
       if (wrong != null) {
         throw CallException.invalid("nodes.%s.rows[%d]%s", form, rows.size(), wrong);
       }
@@ -226,17 +225,12 @@ final class Questions {
     return rows;
   }
 
-  /** The rows of a table, which may hold more than the verb needs, but not less. */
+  /** The rows of a table. */
   private Held named(NodeRef form, List<Row> inline, Terms terms) {
     Tables.Table table = tables.find(form.getTable());
     // Values of another declaration could stand for other keys.
-    if (table == null || !Objects.equals(table.holds.reads(), terms.rowReads())) {
+    if (table == null || !table.reads.equals(terms.reads.rows)) {
       return new Held(List.of(), Miss.MISS_TABLE_UNKNOWN);
-    }
-    if (!table.holds.view().covers(terms.view)) {
-      throw CallException.invalid(
-          "nodes.table is a table of View.%s, and this policy declares View.%s",
-          table.holds.view(), terms.view);
     }
     List<Row> rows = table.rows(form.getAtLeast(), form.getIdsList(), inline);
     return rows == null ? new Held(List.of(), Miss.MISS_TABLE_BEHIND) : new Held(rows, null);

@@ -1,13 +1,13 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.TopologyKey.Topology;
+import java.util.List;
 import java.util.Objects;
 import java.util.TreeMap;
 
 /**
  * What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb
  * reads, the more calls a cached answer serves and the fewer rows of the node table change.
- * {@linkplain Verb#usage Usage} and JSON are sent if the verb asks for them.
  *
  * <pre>{@code
  * final class Racks implements Policy {
@@ -46,8 +46,28 @@ public final class Reads {
   /** Nothing yet: with this a verb knows how many nodes there are, and nothing else. */
   public Reads() {}
 
+  /**
+   * All facts and labels of the pod and of nodes, with the names of nodes, and with the facts that
+   * later versions of the gateway know. Not included, and to be declared besides: {@link
+   * PodPart#IDENTITY}, {@link NodePart#USAGE}, {@link NodePart#IMAGES}, annotations, JSON, and
+   * counts of pods. What is included may be declared, too, to read with its key. Where there are no
+   * nodes, as in {@link Info#binds(Reads)} and {@link Info#beforeFilter}, it is all of the pod.
+   *
+   * <p>For a policy that cannot know what it reads, such as one with rules of its operator: a
+   * cached answer serves fewer pods, and more rows of the node table change.
+   */
+  public static Reads everything() {
+    Reads all = new Reads();
+    all.pod.isEverything = true;
+    all.node.isEverything = true;
+    return all;
+  }
+
   /** What is read of one kind of object. */
   static final class Declared {
+    /** All facts and labels: what is declared of these besides is not sent apart. */
+    boolean isEverything;
+
     int parts;
     Keys labels = new Keys();
     Keys annotations = new Keys();
@@ -62,15 +82,12 @@ public final class Reads {
     final TreeMap<Topology, Added> topologies = new TreeMap<>();
 
     private void set(Declared other) {
+      isEverything = other.isEverything;
       parts = other.parts;
       labels = other.labels.copy();
       annotations = other.annotations.copy();
       pods.putAll(other.pods);
       topologies.putAll(other.topologies);
-    }
-
-    private Keys keys(Key.Which map) {
-      return map == Key.Which.LABELS ? labels : annotations;
     }
   }
 
@@ -149,11 +166,10 @@ public final class Reads {
   /**
    * The pods on each node, counted by this. Declares the attribute of the pod, too, with which
    * {@link Node#podsLike} finds the pods that are like it. At most 8 different attributes. The verb
-   * needs {@link View#FACTS} and a gateway that watches pods. It may be {@linkplain Verb#pure
-   * pure}: the answer for a node is then cached until a pod is added to the node or removed from
-   * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually
-   * some milliseconds: two pods in a row can both see room for one. A gateway that binds asks again
-   * before each Binding.
+   * needs a gateway that watches pods. It may be {@linkplain Verb#pure pure}: the answer for a node
+   * is then cached until a pod is added to the node or removed from it. The counts lag behind what
+   * kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: two pods in
+   * a row can both see room for one. A gateway that binds asks again before each Binding.
    */
   public PodsKey podsBy(PodsBy by) {
     return counted(by, false);
@@ -212,29 +228,31 @@ public final class Reads {
   }
 
   /**
-   * Everything that can be declared, with the same counts of pods: without a declaration there are
-   * none. The identity of the pod is not included.
+   * All that can be declared, with the same counts of pods. Neither JSON nor the identity of the
+   * pod is for pure verbs.
    */
-  Reads everything() {
-    Reads all = new Reads().node(NodePart.values()).pod(PodPart.values());
-    all.pod.parts &= ~Part.bit(PodPart.IDENTITY);
-    for (Key.Which map : Key.Which.values()) {
-      all.node.keys(map).prefix("");
-      all.pod.keys(map).prefix("");
+  Reads extended(boolean isPure) {
+    Reads all = copy().node(NodePart.USAGE, NodePart.IMAGES);
+    if (!isPure) {
+      all.node(NodePart.RAW_JSON).pod(PodPart.IDENTITY, PodPart.RAW_JSON);
     }
-    all.node.pods.putAll(node.pods);
-    all.pod.topologies.putAll(pod.topologies);
+    for (Declared declared : List.of(all.pod, all.node)) {
+      declared.isEverything = true;
+      declared.annotations.prefix("");
+    }
     return all;
   }
 
-  /** Whether pods are counted, on nodes or in the cluster. */
-  boolean countsPods() {
-    return !node.pods.isEmpty() || !pod.topologies.isEmpty();
-  }
-
-  /** Whether more than the name is read of nodes. */
-  boolean readsNodes() {
-    boolean parts = (node.parts & ~Part.bit(NodePart.NAME)) != 0;
-    return parts || !node.labels.isEmpty() || !node.annotations.isEmpty() || !node.pods.isEmpty();
+  /**
+   * The same for a verb that has no nodes, where everything is all of the pod. Any other
+   * declaration about nodes stays, for the gateway to reject.
+   */
+  Reads withoutNodes() {
+    if (!node.isEverything) {
+      return this;
+    }
+    Reads ofPod = new Reads();
+    ofPod.pod.set(pod);
+    return ofPod;
   }
 }

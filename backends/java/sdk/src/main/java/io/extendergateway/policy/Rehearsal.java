@@ -21,6 +21,8 @@ import io.extendergateway.policy.v1beta1.Nodes;
 import io.extendergateway.policy.v1beta1.PreemptRequest;
 import io.extendergateway.policy.v1beta1.PreemptResponse;
 import io.extendergateway.policy.v1beta1.Purpose;
+import io.extendergateway.policy.v1beta1.ReportRequest;
+import io.extendergateway.policy.v1beta1.ReportResponse;
 import io.extendergateway.policy.v1beta1.ScoreResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -72,7 +74,7 @@ public final class Rehearsal {
     return new Rehearsal(Backend.of(source));
   }
 
-  /** The policy without its declarations of what it reads. */
+  /** The policy, reading all that may be declared. */
   public static Backend readingEverything(Policy policy) {
     return Backend.readingEverything(policy);
   }
@@ -171,6 +173,16 @@ public final class Rehearsal {
     return answered("Introspect", () -> introspections.answer(request).toCompletableFuture().get());
   }
 
+  /** Reports the outcomes. */
+  public void observe(List<Outcome> all) {
+    ReportRequest.Builder request = ReportRequest.newBuilder().setCall(call(Optional.empty()));
+    all.forEach(outcome -> request.addOutcomes(outcome.message()));
+    ReportResponse unused =
+        answered(
+            Outcomes.VERB,
+            () -> Outcomes.answer(request.build(), Outcomes.observer(backend, NamedArgs.NONE)));
+  }
+
   /** A verb that is not declared is not answered, whatever it is sent. */
   private Optional<Terms> terms(Kind verb) {
     return Optional.ofNullable(backend.policyFor(ByteString.EMPTY).declaration().terms(verb));
@@ -198,23 +210,17 @@ public final class Rehearsal {
 
   private static Call call(Optional<Terms> terms) {
     return Call.newBuilder()
-        .setId("rehearsal")
+        .setId("test")
         .setPurpose(Purpose.PURPOSE_DECIDE)
         .setGateway("rehearsal")
         .setBackend("rehearsal")
-        .setReads(terms.map(Terms::readsSha256).orElse(ByteString.EMPTY))
+        .setReads(terms.map(declared -> declared.reads.sha256).orElse(ByteString.EMPTY))
         .build();
   }
 
   private static io.extendergateway.policy.v1beta1.Pod sent(
       Optional<Terms> terms, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    var sent =
-        terms
-            .filter(declared -> declared.reads != null)
-            .map(declared -> Sent.pod(declared.reads.pod, pod, nodes))
-            .orElse(pod);
-    boolean isPure = terms.filter(declared -> declared.verb.isPure).isPresent();
-    return isPure ? sent.toBuilder().clearIdentity().build() : sent;
+    return terms.map(declared -> Sent.pod(declared.reads.pod, pod, nodes)).orElse(pod);
   }
 
   private static Nodes sent(Optional<Terms> terms, List<InCluster> nodes) {

@@ -26,7 +26,7 @@ final class Row {
    * What is wrong, as the end of a sentence that begins with the row; {@code null}: nothing.
    *
    * @param parts what a policy must be able to rely on
-   * @param counts how many values are declared; {@code null}: not known
+   * @param counts how many values are declared
    * @param promise why a part must be there
    */
   String wrong(Declaration.RowParts parts, Layout.Counts counts, String promise) {
@@ -40,19 +40,14 @@ final class Row {
               + " value, each once")
           .formatted(unordered);
     }
-    return counts == null ? null : mismatch(counts);
+    return mismatch(counts);
   }
 
   private String mismatch(Layout.Counts counts) {
     NodeFacts facts = facts();
     String mismatch =
         message.hasFacts()
-            ? Values.mismatch(
-                counts,
-                facts.getLabelValuesCount(),
-                facts.getAbsentLabelsList(),
-                facts.getAnnotationValuesCount(),
-                facts.getAbsentAnnotationsList())
+            ? Values.mismatch(counts, facts.getLabels(), facts.getAnnotations())
             : null;
     if (mismatch != null) {
       return ".facts." + mismatch;

@@ -1,6 +1,9 @@
 package io.extendergateway.policy;
 
-/** What the policy's scores mean. Immutable: each method returns a new scale. */
+/**
+ * What the policy's scores mean, but for {@link Policy#NO_OPINION}. Immutable: each method returns
+ * a new scale.
+ */
 public final class Scale {
   /** {@code null}: unbounded. */
   final Bounds bounds;

@@ -4,7 +4,7 @@ import com.google.protobuf.Descriptors.Descriptor;
 import com.google.protobuf.Descriptors.EnumDescriptor;
 import com.google.protobuf.Descriptors.EnumValueDescriptor;
 import com.google.protobuf.Descriptors.FieldDescriptor;
-import com.google.protobuf.MapEntry;
+import com.google.protobuf.Descriptors.FieldDescriptor.JavaType;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Layout.Fields;
 import io.extendergateway.policy.Layout.SentCount;
@@ -14,6 +14,7 @@ import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Rehearsal.Running;
 import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.DomainCount;
+import io.extendergateway.policy.v1beta1.MapValues;
 import io.extendergateway.policy.v1beta1.NodeFacts;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.PodCount;
@@ -22,7 +23,6 @@ import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.TopologyCounts;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -33,47 +33,58 @@ import java.util.function.Predicate;
 
 /** What the gateway sends of objects to a verb, for tests of policies. */
 final class Sent {
+  /** To pods as tests give them, with all labels as entries. */
+  private static final Access GIVEN = new Access(new Layout(Reads.everything()).pod, false);
+
   private Sent() {}
 
   /**
    * Keeps of facts the declared parts, each of which has the name of its field, and of labels and
-   * annotations the values of declared keys, and the entries with declared prefixes.
+   * annotations the values of declared keys, and the entries with declared prefixes. A number or
+   * truth value that is declared is there, also if it is 0 or false.
    */
   private static <B extends Message.Builder> B keep(B facts, Fields fields, EnumDescriptor parts) {
     Descriptor type = facts.getDescriptorForType();
     for (EnumValueDescriptor part : parts.getValues()) {
       String name = part.getName().replaceFirst("^[A-Z]+_PART_", "").toLowerCase(Locale.ROOT);
       FieldDescriptor field = type.findFieldByName(name);
-      if (field != null && (fields.parts & 1 << part.getNumber()) == 0) {
+      boolean isDeclared = (fields.parts & 1 << part.getNumber()) != 0;
+      if (field != null && !isDeclared) {
         facts.clearField(field);
+      } else if (field != null && field.hasPresence() && field.getJavaType() != JavaType.MESSAGE) {
+        facts.setField(field, facts.getField(field));
       }
     }
-    split(facts, "label", fields.labels);
-    split(facts, "annotation", fields.annotations);
+    for (Key.Which map : Key.Which.values()) {
+      FieldDescriptor field = type.findFieldByName(map.singular + "s");
+      MapValues sent = values((MapValues) facts.getField(field), fields.places(map));
+      if (sent.equals(MapValues.getDefaultInstance())) {
+        facts.clearField(field);
+      } else {
+        facts.setField(field, sent);
+      }
+    }
     return facts;
   }
 
-  private static void split(Message.Builder facts, String map, Keys.Places places) {
-    Descriptor type = facts.getDescriptorForType();
-    FieldDescriptor entries = type.findFieldByName(map + "s");
-    FieldDescriptor values = type.findFieldByName(map + "_values");
-    FieldDescriptor absent = type.findFieldByName("absent_" + map + "s");
-    Map<Object, Object> all = new HashMap<>();
-    List<Object> covered = new ArrayList<>();
-    for (Object sent : (List<?>) facts.getField(entries)) {
-      MapEntry<?, ?> entry = (MapEntry<?, ?>) sent;
-      all.put(entry.getKey(), entry.getValue());
-      if (places.covers((String) entry.getKey())) {
-        covered.add(entry);
+  /** Of all entries, what is sent. */
+  private static MapValues values(MapValues all, Keys.Places places) {
+    Map<String, String> entries = all.getEntriesMap();
+    MapValues.Builder sent = MapValues.newBuilder();
+    entries.forEach(
+        (key, value) -> {
+          if (places.covers(key)) {
+            sent.putEntries(key, value);
+          }
+        });
+    for (int position = 0; position < places.keys.length; position++) {
+      String key = places.keys[position];
+      sent.addValues(entries.getOrDefault(key, ""));
+      if (!entries.containsKey(key)) {
+        sent.addAbsent(position);
       }
     }
-    facts.setField(entries, covered);
-    for (int key = 0; key < places.keys.length; key++) {
-      facts.addRepeatedField(values, all.getOrDefault(places.keys[key], ""));
-      if (!all.containsKey(places.keys[key])) {
-        facts.addRepeatedField(absent, key);
-      }
-    }
+    return sent.build();
   }
 
   /** The pod, with the declared parts alone, to be placed on one of these nodes. */
@@ -82,6 +93,9 @@ final class Sent {
     io.extendergateway.policy.v1beta1.Pod.Builder sent = pod.toBuilder().clearTopologyCounts();
     if (!fields.has(PodPart.IDENTITY)) {
       sent.clearIdentity();
+    }
+    if (!fields.has(PodPart.RAW_JSON)) {
+      sent.clearRawJson();
     }
     EnumDescriptor parts = io.extendergateway.policy.v1beta1.PodPart.getDescriptor();
     sent.setFacts(keep(pod.getFacts().toBuilder(), fields, parts));
@@ -93,36 +107,32 @@ final class Sent {
 
   /** The node, as this verb gets it. */
   static NodeRow row(Declaration.Terms terms, InCluster node) {
+    Fields fields = terms.reads.node;
     NodeRow.Builder sent = node.row().toBuilder();
-    if (!terms.view.hasFacts()) {
-      sent.clearFacts();
-    }
-    if (terms.view != View.FACTS_AND_RAW) {
-      sent.clearRawJson();
-    }
-    if (terms.reads == null) {
-      return sent.build();
-    }
-    if (!terms.verb.wantsUsage) {
-      sent.clearUsage();
-    }
-    if (!terms.rowParts.name()) {
+    if (!fields.has(NodePart.NAME)) {
       sent.clearName();
     }
-    Fields fields = terms.reads.node;
-    for (SentCount count : fields.pods) {
-      sent.addPodCounts(counts(count, node));
+    if (!fields.has(NodePart.USAGE)) {
+      sent.clearUsage();
     }
-    if (sent.hasFacts()) {
+    if (!fields.has(NodePart.RAW_JSON)) {
+      sent.clearRawJson();
+    }
+    if (terms.rowParts.facts()) {
       EnumDescriptor parts = io.extendergateway.policy.v1beta1.NodePart.getDescriptor();
       sent.setFacts(keep(node.row().getFacts().toBuilder(), fields, parts));
+    } else {
+      sent.clearFacts();
+    }
+    for (SentCount count : fields.pods) {
+      sent.addPodCounts(counts(count, node));
     }
     return sent.build();
   }
 
   private static Optional<Attribute> attribute(
       PodsBy by, io.extendergateway.policy.v1beta1.Pod pod) {
-    return by.of(new Pod(pod, Access.EVERYTHING, Call.getDefaultInstance()));
+    return by.of(new Pod(pod, GIVEN, Call.getDefaultInstance()));
   }
 
   /** The counts of the pods on a node by one attribute, as the gateway counts them. */
@@ -188,7 +198,8 @@ final class Sent {
     Map<String, DomainCount.Builder> domains = new TreeMap<>(Utf8::compare);
     for (InCluster node : cluster) {
       String key = sent.topology().key();
-      String value = key.isEmpty() ? "" : node.row().getFacts().getLabelsOrDefault(key, null);
+      MapValues labels = node.row().getFacts().getLabels();
+      String value = key.isEmpty() ? "" : labels.getEntriesOrDefault(key, null);
       for (Running equal : value == null ? List.<Running>of() : node.pods()) {
         if (equal.pods() > 0 && attribute(by, equal.pod()).equals(wanted)) {
           DomainCount.Builder count =

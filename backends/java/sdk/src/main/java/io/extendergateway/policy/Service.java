@@ -7,6 +7,7 @@ import io.extendergateway.policy.v1beta1.ChangeRequest;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1beta1.ReportRequest;
 import io.extendergateway.policy.v1beta1.SyncNodesResponse;
 import io.grpc.KnownLength;
 import io.grpc.Metadata;
@@ -43,7 +44,7 @@ final class Service {
   private static final long ARRIVAL_SECONDS = 10;
 
   /** The gateway sends no trace with these. */
-  private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect");
+  private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect", Outcomes.METHOD);
 
   private final Questions questions;
   private final Map<String, Verb> verbs;
@@ -65,10 +66,7 @@ final class Service {
       ScheduledExecutorService timers,
       Waiters waiters) {
     questions = new Questions(backend, tables);
-    verbs =
-        verbs(
-            new Answer(backend, questions, waiters.binds),
-            new Introspections(backend, waiters.introspections));
+    verbs = verbs(backend, waiters);
     this.tables = tables;
     this.tracer = tracer;
     this.timers = timers;
@@ -80,7 +78,9 @@ final class Service {
   }
 
   /** All methods with one request and one answer. */
-  private Map<String, Verb> verbs(Answer answer, Introspections introspections) {
+  private Map<String, Verb> verbs(Backend backend, Waiters waiters) {
+    Answer answer = new Answer(backend, questions, waiters.binds);
+    Introspections introspections = new Introspections(backend, waiters.introspections);
     Map<String, Verb> verbs = new HashMap<>();
     Message infoRequest = GetInfoRequest.getDefaultInstance();
     verbs.put(
@@ -93,6 +93,14 @@ final class Service {
         (message, trace) ->
             introspections.answer(
                 (IntrospectRequest) decode(message, Sizes.Shape.INTROSPECT, showRequest)));
+    Message reportRequest = ReportRequest.getDefaultInstance();
+    verbs.put(
+        Outcomes.METHOD,
+        (message, trace) -> {
+          Policy observer = Outcomes.observer(backend, Wire.args(message));
+          var request = (ReportRequest) decode(message, Sizes.Shape.REPORT, reportRequest);
+          return Outcomes.answer(request, observer);
+        });
     for (Kind kind : Kind.values()) {
       if (!kind.isHook()) {
         verbs.put(

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1beta1.MapValues;
 import io.extendergateway.policy.v1beta1.NodeFacts;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.Resources;
@@ -20,14 +21,19 @@ final class SharedTexts {
   NodeRow in(NodeRow row) {
     NodeFacts facts = row.getFacts();
     boolean plain =
-        facts.getLabelsCount() + facts.getAnnotationsCount() + facts.getConditionsCount() == 0
+        facts.getLabels().getEntriesCount() + facts.getAnnotations().getEntriesCount() == 0
+            && facts.getConditionsCount() == 0
             && facts.getCapacity().getOthersCount() + facts.getAllocatable().getOthersCount() == 0;
     if (plain) {
       return row;
     }
-    NodeFacts.Builder shared = facts.toBuilder().clearLabels().clearAnnotations().clearConditions();
-    facts.getLabelsMap().forEach((key, value) -> shared.putLabels(of(key), value));
-    facts.getAnnotationsMap().forEach((key, value) -> shared.putAnnotations(of(key), value));
+    NodeFacts.Builder shared = facts.toBuilder().clearConditions();
+    if (facts.hasLabels()) {
+      shared.setLabels(in(facts.getLabels()));
+    }
+    if (facts.hasAnnotations()) {
+      shared.setAnnotations(in(facts.getAnnotations()));
+    }
     // A status is one of three texts.
     facts.getConditionsMap().forEach((type, status) -> shared.putConditions(of(type), of(status)));
     if (facts.hasCapacity()) {
@@ -37,6 +43,15 @@ final class SharedTexts {
       shared.setAllocatable(in(facts.getAllocatable()));
     }
     return row.toBuilder().setFacts(shared).build();
+  }
+
+  private MapValues in(MapValues given) {
+    if (given.getEntriesCount() == 0) {
+      return given;
+    }
+    MapValues.Builder shared = given.toBuilder().clearEntries();
+    given.getEntriesMap().forEach((key, value) -> shared.putEntries(of(key), value));
+    return shared.build();
   }
 
   private Resources in(Resources amounts) {

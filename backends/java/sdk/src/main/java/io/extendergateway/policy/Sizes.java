@@ -29,6 +29,9 @@ final class Sizes {
   /** Two texts and an entry of a map. */
   private static final int ENTRY = 160;
 
+  /** A list of texts or small messages that is not empty, besides these. */
+  private static final int LIST = 72;
+
   /** A small message, and its place in a list. */
   private static final int SMALL = 72;
 
@@ -39,6 +42,9 @@ final class Sizes {
   private static final int FOUND = 64;
 
   private static final int POD_MESSAGE = 280;
+
+  /** An outcome as the policy gets it. */
+  private static final int OUTCOME = 64;
 
   private Sizes() {}
 
@@ -60,20 +66,22 @@ final class Sizes {
 
   private static final Part[] RESOURCES = {part(5, ENTRY)};
 
+  private static final Part[] MAP_VALUES = {part(1, TEXT), numbers(2, 4), part(3, ENTRY)};
+
+  private static final Part[] IMAGE = {part(1, TEXT)};
+
   private static final Part[] NODE_ROW = {
     part(
         2,
         0,
-        part(1, ENTRY),
-        part(2, ENTRY),
         part(3, SMALL + 3 * TEXT),
         part(5, ENTRY),
         part(6, SMALL, RESOURCES),
         part(7, SMALL, RESOURCES),
-        part(8, TEXT),
-        part(9, TEXT),
-        numbers(10, 4),
-        numbers(11, 4)),
+        part(12, SMALL, MAP_VALUES),
+        part(13, SMALL, MAP_VALUES),
+        part(14, SMALL + LIST, IMAGE),
+        part(16, SMALL)),
     part(4, 0, part(1, SMALL, RESOURCES)),
     part(5, SMALL, part(1, SMALL + 2 * TEXT, part(5, SMALL, RESOURCES)))
   };
@@ -83,28 +91,39 @@ final class Sizes {
     part(1, SMALL + TEXT, REQUIREMENT), part(2, SMALL + TEXT, REQUIREMENT)
   };
 
+  private static final Part[] SELECTOR = {part(1, ENTRY), part(2, SMALL + LIST, REQUIREMENT)};
+  private static final Part[] POD_TERM = {
+    part(1, SMALL, SELECTOR), part(2, TEXT), part(3, SMALL, SELECTOR), part(5, TEXT), part(6, TEXT)
+  };
+  private static final Part[] WEIGHTED_POD_TERM = {part(2, SMALL + 3 * LIST, POD_TERM)};
+
   private static final Part[] POD = {
     part(1, 0, part(3, TEXT)),
     part(
         2,
         0,
-        part(2, ENTRY),
-        part(3, ENTRY),
         part(7, SMALL, RESOURCES),
         part(8, SMALL + 3 * TEXT),
         part(9, ENTRY),
         part(10, SMALL + TEXT),
         part(12, 0, part(1, 0, part(1, SMALL, TERM)), part(2, SMALL, part(2, SMALL, TERM))),
-        part(14, TEXT),
-        part(15, TEXT),
-        numbers(16, 4),
-        numbers(17, 4)),
+        part(18, SMALL, MAP_VALUES),
+        part(19, SMALL, MAP_VALUES),
+        part(20, SMALL + LIST, part(4, SMALL)),
+        part(
+            21,
+            0,
+            part(1, SMALL + 3 * LIST, POD_TERM),
+            part(2, SMALL, WEIGHTED_POD_TERM),
+            part(3, SMALL + 3 * LIST, POD_TERM),
+            part(4, SMALL, WEIGHTED_POD_TERM)),
+        part(22, SMALL + LIST, part(4, SMALL, SELECTOR), part(8, TEXT)),
+        part(23, SMALL)),
     part(4, SMALL, part(1, SMALL + TEXT, part(4, SMALL, RESOURCES)))
   };
 
   private static final Part[] NODES = {
-    part(2, 0, element(1, ROW, "nodes.rows.rows", NODE_ROW)),
-    part(3, 0, numbers(3, FOUND), element(4, ROW, "nodes.table.rows", NODE_ROW))
+    part(2, 0, part(1, ROW, NODE_ROW)), part(3, 0, numbers(3, FOUND), part(4, ROW, NODE_ROW))
   };
 
   private static final Part[] READS = {
@@ -141,12 +160,11 @@ final class Sizes {
                 "candidates",
                 element(1, SMALL, "victims", part(2, POD_MESSAGE, POD))));
     static final Shape BIND = new Shape(part(6, 0, POD));
+    static final Shape REPORT = new Shape(part(2, SMALL + OUTCOME));
     static final Shape INTROSPECT = new Shape(part(4, ENTRY), part(5, ENTRY));
     static final Shape SYNC_NODES =
         new Shape(
-            part(3, 0, part(2, TEXT), part(4, 0, READS)),
-            element(4, SMALL, "upserts", part(2, ROW, NODE_ROW)),
-            numbers(5, 8));
+            element(4, SMALL, "upserts", part(2, ROW, NODE_ROW)), numbers(5, 8), part(8, 0, READS));
 
     private final List<Part> parts;
 

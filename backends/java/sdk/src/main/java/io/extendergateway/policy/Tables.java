@@ -15,11 +15,11 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /**
  * The tables of nodes that gateways keep here, so that calls name nodes by numbers. A table belongs
  * to its stream and is dropped with it; calls in progress keep the rows that they found. It is
- * found only by its random name, so several gateways, and several views of one gateway, never share
- * one.
+ * found only by its random name, so several gateways, and several declarations of what is read,
+ * never share one.
  */
 final class Tables {
-  /** Enough for 16 gateways with four views each. */
+  /** Enough for 16 gateways with four tables each. */
   private static final int MAX_TABLES = 64;
 
   /** 15,000 nodes with their JSON are about 0.2 GB. */
@@ -91,20 +91,6 @@ final class Tables {
     return bytes.get();
   }
 
-  /**
-   * What the rows of a table contain; {@code reads} is {@code null} for everything that the view
-   * has.
-   */
-  record Holds(View view, NodeReads reads) {
-    Declaration.RowParts rowParts() {
-      return Declaration.RowParts.of(view, reads);
-    }
-
-    Layout.Counts counts() {
-      return reads == null ? new Layout.Counts(0, 0, 0) : Layout.Counts.of(reads);
-    }
-  }
-
   /** A row of a table, and the memory that it takes. */
   record Kept(Row row, long bytes) {}
 
@@ -114,7 +100,10 @@ final class Tables {
   /** Rows by id, at a version. */
   static final class Table {
     final String name;
-    final Holds holds;
+
+    /** What the rows contain. */
+    final NodeReads reads;
+
     private final ReadWriteLock lock = new ReentrantReadWriteLock();
 
     /** By hash, since ids are never reused: deleted nodes cost nothing, however many there were. */
@@ -123,9 +112,9 @@ final class Tables {
     private long version;
     private boolean closed;
 
-    Table(String name, Holds holds) {
+    Table(String name, NodeReads reads) {
       this.name = name;
-      this.holds = holds;
+      this.reads = reads;
     }
 
     /**

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.DomainCount;
+import io.extendergateway.policy.v1beta1.MapValues;
 import io.extendergateway.policy.v1beta1.Pod;
 import io.extendergateway.policy.v1beta1.PodFacts;
 import io.extendergateway.policy.v1beta1.TopologyCounts;
@@ -14,8 +15,6 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.IntFunction;
-import java.util.function.IntUnaryOperator;
 import java.util.stream.Collectors;
 
 /**
@@ -35,17 +34,18 @@ final class Values {
 
   private Values() {}
 
-  /** What is wrong with the values of "label"s or "annotation"s; {@code null}: nothing. */
-  private static String mismatch(String kind, int given, List<Integer> absent, int keys) {
-    if (given != keys) {
-      return "%s_values has %d values, and %d keys are declared".formatted(kind, given, keys);
+  /** What is wrong with the labels or annotations of an object; {@code null}: nothing. */
+  private static String mismatch(String field, MapValues given, int keys) {
+    if (given.getValuesCount() != keys) {
+      return "%s.values has %d values, and %d keys are declared"
+          .formatted(field, given.getValuesCount(), keys);
     }
     int least = 0;
-    for (int at = 0; at < absent.size(); at++) {
-      int position = absent.get(at);
+    for (int at = 0; at < given.getAbsentCount(); at++) {
+      int position = given.getAbsent(at);
       // Beyond an int is negative, and so below the least.
       if (position < least || position >= keys) {
-        return "absent_%ss is not a list of ascending positions below %d".formatted(kind, keys);
+        return "%s.absent is not a list of ascending positions below %d".formatted(field, keys);
       }
       least = position + 1;
     }
@@ -56,36 +56,21 @@ final class Values {
    * What is wrong with the values of a pod; {@code null}: nothing. A pod without facts has none.
    */
   static String mismatch(Pod pod, Layout.Fields fields) {
-    if (fields == null || !pod.hasFacts()) {
+    if (!pod.hasFacts()) {
       return null;
     }
     PodFacts facts = pod.getFacts();
-    return mismatch(
-        fields.counts(),
-        facts.getLabelValuesCount(),
-        facts.getAbsentLabelsList(),
-        facts.getAnnotationValuesCount(),
-        facts.getAbsentAnnotationsList());
+    return mismatch(fields.counts(), facts.getLabels(), facts.getAnnotations());
   }
 
-  /** The same for an object with these values. */
-  static String mismatch(
-      Layout.Counts counts,
-      int labels,
-      List<Integer> absentLabels,
-      int annotations,
-      List<Integer> absentAnnotations) {
-    String mismatch = mismatch("label", labels, absentLabels, counts.labels());
-    return mismatch != null
-        ? mismatch
-        : mismatch("annotation", annotations, absentAnnotations, counts.annotations());
+  /** The same for an object with these. */
+  static String mismatch(Layout.Counts counts, MapValues labels, MapValues annotations) {
+    String mismatch = mismatch("labels", labels, counts.labels());
+    return mismatch != null ? mismatch : mismatch("annotations", annotations, counts.annotations());
   }
 
   /** What is wrong with the counts by topology of the pod to be placed; {@code null}: nothing. */
   static String topologyMismatch(Pod pod, Layout.Fields fields) {
-    if (fields == null) {
-      return null;
-    }
     int given = pod.getTopologyCountsCount();
     int declared = fields.topologies.size();
     if (given != declared) {
@@ -109,13 +94,15 @@ final class Values {
     return null;
   }
 
-  /** The value at this position, if the object has it. */
-  static Optional<String> at(
-      int position, IntFunction<String> values, int absent, IntUnaryOperator absentAt) {
-    String value = values.apply(position);
+  /** The value of a key at this place, if the object has it. */
+  static Optional<String> at(int place, MapValues given, String key) {
+    if (place == Keys.Places.ENTRY) {
+      return Optional.ofNullable(given.getEntriesOrDefault(key, null));
+    }
+    String value = given.getValues(place);
     if (value.isEmpty()) {
-      for (int at = 0; at < absent; at++) {
-        if (absentAt.applyAsInt(at) == position) {
+      for (int at = 0; at < given.getAbsentCount(); at++) {
+        if (given.getAbsent(at) == place) {
           return Optional.empty();
         }
       }
@@ -124,7 +111,8 @@ final class Values {
   }
 
   /** The entries with this beginning. */
-  static Map<String, String> entries(Map<String, String> all, String prefix) {
+  static Map<String, String> entries(MapValues given, String prefix) {
+    Map<String, String> all = given.getEntriesMap();
     if (prefix.isEmpty()) {
       return all;
     }

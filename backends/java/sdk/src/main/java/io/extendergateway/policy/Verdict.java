@@ -1,14 +1,19 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1beta1.RejectionKind;
+import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
 
 /**
  * A policy's verdict on one node: may the pod run there? Immutable. A verdict that does not depend
  * on the call is best a constant.
  */
 public final class Verdict {
-  private static final Verdict ACCEPT = new Verdict(null, "", false);
+  private static final Verdict ACCEPT = new Verdict(null, "", false, null);
+
+  /** Of an unsigned number of 32 bits. */
+  private static final long MOST_SECONDS = 0xFFFF_FFFFL;
 
   /** {@code null}: accepted. */
   private final String reason;
@@ -16,10 +21,14 @@ public final class Verdict {
   private final String rule;
   private final boolean isUnresolvable;
 
-  private Verdict(String reason, String rule, boolean isUnresolvable) {
+  /** Unsigned; {@code null}: not known. */
+  private final Integer retryAfterSeconds;
+
+  private Verdict(String reason, String rule, boolean isUnresolvable, Integer retryAfterSeconds) {
     this.reason = reason;
     this.rule = rule;
     this.isUnresolvable = isUnresolvable;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 
   /** The pod may run there, as far as this policy is concerned. */
@@ -37,7 +46,7 @@ public final class Verdict {
    * "rejected".
    */
   public static Verdict reject(String reason) {
-    return new Verdict(Objects.requireNonNull(reason, "reason"), "", false);
+    return new Verdict(Objects.requireNonNull(reason, "reason"), "", false, null);
   }
 
   /**
@@ -46,9 +55,8 @@ public final class Verdict {
    * sent. An accepted node stays accepted.
    */
   public Verdict byRule(String name) {
-    return reason == null
-        ? this
-        : new Verdict(reason, Objects.requireNonNull(name, "name"), isUnresolvable);
+    Objects.requireNonNull(name, "name");
+    return reason == null ? this : new Verdict(reason, name, isUnresolvable, retryAfterSeconds);
   }
 
   /**
@@ -57,7 +65,21 @@ public final class Verdict {
    * the operator allows that. An accepted node stays accepted.
    */
   public Verdict unresolvable() {
-    return reason == null ? this : new Verdict(reason, rule, true);
+    return reason == null ? this : new Verdict(reason, rule, true, retryAfterSeconds);
+  }
+
+  /**
+   * Says after how long at the earliest the verdict can be another one if nothing but time passes,
+   * such as until a maintenance ends. A hint for people: {@code explain} and the gateway's decision
+   * log show it, and nobody waits for it. Sent in whole seconds, rounded up, of at most 32 bits;
+   * nodes with different hints are not sent together. An accepted node stays accepted.
+   *
+   * @param wait how long from now; one that is negative counts as none
+   */
+  public Verdict retryAfter(Duration wait) {
+    long whole = Math.min(MOST_SECONDS, wait.getSeconds()) + (wait.getNano() > 0 ? 1 : 0);
+    int seconds = (int) Math.max(0, Math.min(MOST_SECONDS, whole));
+    return reason == null ? this : new Verdict(reason, rule, isUnresolvable, seconds);
   }
 
   /** Whether the pod may run there. */
@@ -74,6 +96,11 @@ public final class Verdict {
     return rule;
   }
 
+  /** Unsigned. */
+  Optional<Integer> retryAfterSeconds() {
+    return Optional.ofNullable(retryAfterSeconds);
+  }
+
   /** What a rejection means for preemption. */
   RejectionKind kind() {
     return isUnresolvable
@@ -86,12 +113,16 @@ public final class Verdict {
     return other instanceof Verdict that
         && Objects.equals(reason, that.reason)
         && rule.equals(that.rule)
-        && isUnresolvable == that.isUnresolvable;
+        && isUnresolvable == that.isUnresolvable
+        && Objects.equals(retryAfterSeconds, that.retryAfterSeconds);
   }
 
   @Override
   public int hashCode() {
-    return 31 * Objects.hashCode(reason) + rule.hashCode() + (isUnresolvable ? 1 : 0);
+    return 31 * Objects.hashCode(reason)
+        + rule.hashCode()
+        + (isUnresolvable ? 1 : 0)
+        + Objects.hashCode(retryAfterSeconds);
   }
 
   @Override
@@ -102,6 +133,10 @@ public final class Verdict {
     return "reject("
         + reason
         + (rule.isEmpty() ? "" : ", rule " + rule)
-        + (isUnresolvable ? ", unresolvable)" : ")");
+        + (isUnresolvable ? ", unresolvable" : "")
+        + retryAfterSeconds()
+            .map(seconds -> ", retry after " + Integer.toUnsignedString(seconds) + " s")
+            .orElse("")
+        + ")";
   }
 }

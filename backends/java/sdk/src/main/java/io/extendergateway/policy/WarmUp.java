@@ -4,6 +4,7 @@ import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.v1beta1.Call;
 import io.extendergateway.policy.v1beta1.FilterRequest;
+import io.extendergateway.policy.v1beta1.MapValues;
 import io.extendergateway.policy.v1beta1.NodeRef;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.NodeRows;
@@ -13,7 +14,6 @@ import io.extendergateway.policy.v1beta1.PodFacts;
 import io.extendergateway.policy.v1beta1.Purpose;
 import io.extendergateway.policy.v1beta1.SyncNodesRequest;
 import io.extendergateway.policy.v1beta1.TableEntry;
-import io.extendergateway.policy.v1beta1.TableView;
 import io.extendergateway.policy.v1beta1.Taint;
 import java.util.List;
 
@@ -62,7 +62,7 @@ final class WarmUp {
   static void run() {
     Typical policy = new Typical();
     Backend backend = Backend.of(policy);
-    Layout layout = new Layout(policy.reads, View.FACTS);
+    Layout layout = new Layout(policy.reads);
     Tables tables = new Tables();
     Filling filling = new Filling(tables);
     Questions questions = new Questions(backend, tables);
@@ -106,10 +106,7 @@ final class WarmUp {
 
   private static SyncNodesRequest rows(Layout layout) {
     SyncNodesRequest.Builder message =
-        SyncNodesRequest.newBuilder()
-            .setTable(TABLE)
-            .setVersion(1)
-            .setView(TableView.newBuilder().setNodeView(View.FACTS.message).setReads(layout.rows));
+        SyncNodesRequest.newBuilder().setTable(TABLE).setVersion(1).setReads(layout.rows);
     for (int number = 1; number <= NODES; number++) {
       message.addUpserts(TableEntry.newBuilder().setId(number).setRow(row(number)));
     }
@@ -119,8 +116,7 @@ final class WarmUp {
   private static NodeRow row(int number) {
     NodeRow.Builder row = NodeRow.newBuilder().setName("node-" + number);
     row.getFactsBuilder()
-        .addLabelValues("")
-        .addAbsentLabels(0)
+        .setLabels(MapValues.newBuilder().addValues("").addAbsent(0))
         .addTaints(Taint.newBuilder().setKey("a").setEffect("NoSchedule"))
         .getAllocatableBuilder()
         .setMilliCpu(number)

@@ -20,21 +20,27 @@ final class Written {
 
   private Written() {}
 
-  /** Rejects a verb for which there is no method: the default would answer. */
+  /** Rejects what is declared and has no method: the default would answer. */
   static void check(Policy policy, Info info) {
     for (Kind verb : info.served.keySet()) {
       List<String> methods = METHODS.get(verb);
-      long defaults =
-          Stream.of(policy.getClass().getMethods())
-              .filter(method -> method.getDeclaringClass() == Policy.class)
-              .filter(method -> methods.contains(method.getName()))
-              .count();
-      if (defaults == methods.size()) {
-        String declared = methods.get(0) + (verb.isHook() ? "" : "s");
-        throw new DeclarationException(
-            "%s declares Info.%s and has no method for it; write %s, or remove the declaration"
-                .formatted(policy.getClass().getName(), declared, String.join(" or ", methods)));
-      }
+      check(policy, methods.get(0) + (verb.isHook() ? "" : "s"), methods);
+    }
+    if (info.observesOutcomes) {
+      check(policy, "observesOutcomes", List.of("observe"));
+    }
+  }
+
+  private static void check(Policy policy, String declared, List<String> methods) {
+    long defaults =
+        Stream.of(policy.getClass().getMethods())
+            .filter(method -> method.getDeclaringClass() == Policy.class)
+            .filter(method -> methods.contains(method.getName()))
+            .count();
+    if (defaults == methods.size()) {
+      throw new DeclarationException(
+          "%s declares Info.%s and has no method for it; write %s, or remove the declaration"
+              .formatted(policy.getClass().getName(), declared, String.join(" or ", methods)));
     }
   }
 }

@@ -8,7 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.Effects;
-import io.extendergateway.policy.v1beta1.NodeView;
+import io.extendergateway.policy.v1beta1.MapReads;
+import io.extendergateway.policy.v1beta1.NodeReads;
+import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1beta1.PodReads;
 import java.io.IOException;
 import java.net.URL;
 import java.nio.file.Files;
@@ -46,6 +49,7 @@ class DeclarationTest {
             info.filters(Verb.perNode()),
             info.scores(Verb.perNode(), Scale.unbounded()),
             info.binds(),
+            info.filters(Verb.perNode()).observesOutcomes(),
             info.beforeFilter(hook),
             info.beforeFilterNodes(hook),
             info.beforeScore(hook))) {
@@ -92,7 +96,7 @@ class DeclarationTest {
     reads.nodeLabel("a");
     reads.nodeLabels("b");
     reads.nodeLabels("bc");
-    Layout layout = new Layout(reads, View.FACTS);
+    Layout layout = new Layout(reads);
     assertEquals(List.of("a", "～", "😀"), List.copyOf(layout.rows.getLabels().getKeysList()));
     assertEquals(List.of("b"), List.copyOf(layout.rows.getLabels().getPrefixesList()));
     assertEquals(2, layout.node.labels.of(smile.key));
@@ -110,16 +114,71 @@ class DeclarationTest {
     other.nodeLabel("b");
     other.nodeLabel("a");
     other.node(NodePart.TAINTS).node(NodePart.NAME);
-    ByteString sha256 = new Layout(one, View.FACTS).sha256;
-    assertEquals(sha256, new Layout(other, View.FACTS).sha256);
+    ByteString sha256 = new Layout(one).sha256;
+    assertEquals(sha256, new Layout(other).sha256);
     var declaration = new Declaration(pure().filters(Verb.perNode().reads(one)));
     assertEquals(sha256, declaration.readsSha256(Declaration.Kind.FILTER));
     assertEquals(sha256, Sha256.of(declaration.response.getVerbs(0).getReads().toByteString()));
     other.podLabel("a");
-    assertNotEquals(sha256, new Layout(other, View.FACTS).sha256);
-    // A declaration of nothing is not the absence of one.
-    assertEquals(Sha256.of(ByteString.EMPTY), new Layout(new Reads(), View.FACTS).sha256);
-    assertEquals(ByteString.EMPTY, new Declaration(pure()).readsSha256(Declaration.Kind.FILTER));
+    assertNotEquals(sha256, new Layout(other).sha256);
+    // A verb without a declaration declares that it reads nothing.
+    declaration = new Declaration(pure());
+    assertTrue(declaration.response.getVerbs(0).hasReads());
+    assertEquals(Sha256.of(ByteString.EMPTY), declaration.readsSha256(Declaration.Kind.FILTER));
+  }
+
+  @Test
+  void everythingIsNotNamedApart() {
+    Reads reads =
+        Reads.everything()
+            .node(NodePart.NAME, NodePart.TAINTS, NodePart.PROVIDER_ID)
+            .node(NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES)
+            .pod(PodPart.PRIORITY, PodPart.SERVICE_ACCOUNT, PodPart.IDENTITY);
+    NodeKey zone = reads.nodeLabel("zone");
+    reads.nodeLabels("x/");
+    reads.nodeAnnotation("note");
+    reads.podsBy(PodsBy.label("app"));
+    var node =
+        NodeReads.newBuilder()
+            .setEverything(true)
+            .addAllPartsValue(
+                List.of(
+                    NodePart.USAGE.number(), NodePart.RAW_JSON.number(), NodePart.IMAGES.number()))
+            .setAnnotations(MapReads.newBuilder().addKeys("note"))
+            .addPodCounts(PodsBy.label("app").message(false));
+    var pod = PodReads.newBuilder().setEverything(true).addPartsValue(PodPart.IDENTITY.number());
+    Layout layout = new Layout(reads);
+    assertEquals(
+        io.extendergateway.policy.v1beta1.Reads.newBuilder().setPod(pod).setNode(node).build(),
+        layout.message);
+    assertEquals(Keys.Places.ENTRY, layout.node.labels.of(zone.key));
+    assertEquals(Keys.Places.UNDECLARED, layout.node.annotations.find("other"));
+    Layout all = new Layout(Reads.everything());
+    Set<Part> apart =
+        Set.of(
+            PodPart.IDENTITY, PodPart.RAW_JSON, NodePart.USAGE, NodePart.IMAGES, NodePart.RAW_JSON);
+    for (PodPart part : PodPart.values()) {
+      assertEquals(!apart.contains(part), all.pod.has(part), "" + part);
+    }
+    for (NodePart part : NodePart.values()) {
+      assertEquals(!apart.contains(part), all.node.has(part), "" + part);
+    }
+  }
+
+  @Test
+  void everythingOfAVerbWithoutNodesIsThatOfThePod() {
+    Reads everything = Reads.everything();
+    Hook hook = Hook.changing(ChangedPart.POD_LABELS).reads(everything);
+    var response = new Declaration(Info.of("p", "1").binds(everything).beforeFilter(hook)).response;
+    for (var verb : response.getVerbsList()) {
+      assertTrue(verb.getReads().getPod().getEverything());
+      assertFalse(verb.getReads().hasNode());
+    }
+    assertFalse(response.getServicesList().contains(NodeTableServiceGrpc.SERVICE_NAME));
+    // The gateway rejects what is declared of nodes there, so it must see it.
+    Reads names = new Reads().node(NodePart.NAME);
+    response = new Declaration(Info.of("p", "1").binds(names)).response;
+    assertTrue(response.getVerbs(0).getReads().hasNode());
   }
 
   @Test
@@ -142,26 +201,20 @@ class DeclarationTest {
     assertTrue(mistake.getMessage().contains("filter is declared pure and with side effects"));
   }
 
-  /** The gateway rejects what a view of names does not have, so it must see that it is read. */
   @Test
-  void aViewOfNamesKeepsWhatElseIsReadOfNodes() {
-    assertFalse(new Layout(new Reads().node(NodePart.NAME), View.NAME).message.hasNode());
-    Reads reads = new Reads();
-    reads.nodeLabel("zone");
-    assertEquals(new Layout(reads, View.FACTS).message, new Layout(reads, View.NAME).message);
+  void nodesOfWhichAtMostTheNameIsReadNeedNoTable() {
+    for (Reads reads : List.of(new Reads(), new Reads().node(NodePart.NAME))) {
+      assertEquals(List.of(), services(reads));
+      for (NodePart part : List.of(NodePart.TAINTS, NodePart.USAGE, NodePart.RAW_JSON)) {
+        assertEquals(List.of(NodeTableServiceGrpc.SERVICE_NAME), services(reads.copy().node(part)));
+      }
+    }
+    assertEquals(List.of(NodeTableServiceGrpc.SERVICE_NAME), services(Reads.everything()));
   }
 
-  @Test
-  void nodesOfWhichNothingIsReadAreNames() {
-    for (Reads reads : List.of(new Reads(), new Reads().node(NodePart.NAME))) {
-      var response = new Declaration(pure().filters(Verb.perNode().reads(reads))).response;
-      assertEquals(NodeView.NODE_VIEW_NAME, response.getVerbs(0).getNodeView());
-      assertFalse(response.getVerbs(0).getReads().hasNode());
-      assertEquals(0, response.getServicesCount());
-      response = new Declaration(pure().filters(Verb.perNode().usage().reads(reads))).response;
-      assertEquals(NodeView.NODE_VIEW_FACTS, response.getVerbs(0).getNodeView());
-      assertEquals(1, response.getServicesCount());
-    }
+  private static List<String> services(Reads reads) {
+    Info info = pure().filters(Verb.perNode().reads(reads));
+    return List.copyOf(new Declaration(info).response.getServicesList());
   }
 
   @Test

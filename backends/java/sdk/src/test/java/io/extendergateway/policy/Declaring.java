@@ -23,6 +23,9 @@ record Declaring(Info info) implements Policy {
   }
 
   @Override
+  public void observe(Outcome outcome) {}
+
+  @Override
   public PodChange beforeFilter(Pod pod) {
     return PodChange.none();
   }

@@ -15,7 +15,6 @@ import io.extendergateway.policy.v1beta1.GetInfoResponse;
 import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
 import io.extendergateway.policy.v1beta1.NodeUsage;
-import io.extendergateway.policy.v1beta1.NodeView;
 import io.extendergateway.policy.v1beta1.NonZero;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Scope;
@@ -51,6 +50,8 @@ class HookTest {
     ChangedPart.NODE_USAGE
   };
 
+  private static final Reads NAMES = new Reads().node(NodePart.NAME);
+
   /** Changes what it is told to change. */
   private static final class Changing implements Policy {
     volatile PodChange pod = PodChange.none();
@@ -62,8 +63,8 @@ class HookTest {
       return Info.of("changing", "1")
           .revision("r1")
           .beforeFilter(Hook.changing(OF_POD))
-          .beforeFilterNodes(Hook.changing(OF_NODES))
-          .beforeScore(Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS));
+          .beforeFilterNodes(Hook.changing(OF_NODES).reads(NAMES))
+          .beforeScore(Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS).reads(NAMES));
     }
 
     @Override
@@ -127,7 +128,10 @@ class HookTest {
 
   private static ChangeRequest.Builder about(
       io.extendergateway.policy.v1beta1.Verb hook, String... names) {
-    return aboutPod().setNodes(Served.about(names).getNodes()).setHook(hook);
+    return aboutPod()
+        .setCall(Served.call(NAMES))
+        .setNodes(Served.about(names).getNodes())
+        .setHook(hook);
   }
 
   private static ChangeRequest.Builder aboutNodes(String... names) {
@@ -165,25 +169,21 @@ class HookTest {
         new Declaration(
                 Info.of("p", "1")
                     .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
-                    .beforeFilterNodes(whole.usage())
-                    .beforeScore(
-                        Hook.changing(ChangedPart.NODE_USAGE).view(View.NAME).reads(new Reads())))
+                    .beforeFilterNodes(whole.reads(NAMES))
+                    .beforeScore(Hook.changing(ChangedPart.NODE_USAGE)))
             .response;
     VerbInfo filter = info.getVerbs(0);
     assertEquals(Effects.EFFECTS_PURE, filter.getEffects());
-    assertEquals(NodeView.NODE_VIEW_UNSPECIFIED, filter.getNodeView());
     assertEquals(List.of("app"), List.copyOf(filter.getReads().getPod().getLabels().getKeysList()));
     assertFalse(filter.getReads().hasNode());
     VerbInfo nodes = info.getVerbs(1);
     assertEquals(Scope.SCOPE_WHOLE_SET, nodes.getScope());
-    assertTrue(nodes.getUsage());
+    assertEquals(List.of(NodePart.NAME.number()), nodes.getReads().getNode().getPartsValueList());
     assertEquals(1, nodes.getChangesCount());
     assertEquals(Effects.EFFECTS_READS_OUTSIDE, nodes.getEffects());
-    assertEquals(NodeView.NODE_VIEW_NAME, info.getVerbs(2).getNodeView());
+    assertTrue(info.getVerbs(2).hasReads());
+    assertEquals(0, info.getVerbs(2).getReads().getSerializedSize());
     // Hooks whose nodes are names need no table, and the one about the pod has no nodes.
-    info =
-        new Declaration(Info.of("p", "1").beforeFilter(Hook.changing(ChangedPart.POD_LABELS)))
-            .response;
     assertEquals(
         List.of("extender.policy.v1beta1.HookService"), List.copyOf(info.getServicesList()));
   }
@@ -353,7 +353,7 @@ class HookTest {
     refused(() -> change(aboutPod().setHookValue(77)), invalid, "hook is missing or unknown");
     refused(() -> change(aboutPod().setHook(VERB_FILTER)), invalid, "hook is missing or unknown");
     refused(
-        () -> change(about(VERB_BEFORE_FILTER, "a")),
+        () -> change(aboutPod().setNodes(Served.about("a").getNodes())),
         invalid,
         "nodes are given; VERB_BEFORE_FILTER is about the pod alone");
     for (var request : List.of(aboutNodes("a"), aboutScores("a"))) {

@@ -51,12 +51,19 @@ final class Served implements AutoCloseable {
     return new Served(backend, options);
   }
 
+  /** A call of a verb that reads nothing. */
   static Call.Builder call() {
+    return call(new Reads());
+  }
+
+  /** A call of a verb with this declaration. */
+  static Call.Builder call(Reads reads) {
     return Call.newBuilder()
         .setId("c1")
         .setPurpose(Purpose.PURPOSE_DECIDE)
         .setGateway("g")
-        .setBackend("b");
+        .setBackend("b")
+        .setReads(new Layout(reads).sha256);
   }
 
   /** A call whose args are sent. */
@@ -87,6 +94,7 @@ final class Served implements AutoCloseable {
     return Nodes.newBuilder().setCount(rows.length).setRows(all).build();
   }
 
+  /** For a verb that reads nothing. */
   static FilterRequest.Builder about(String... names) {
     NodeRow[] rows = new NodeRow[names.length];
     for (int at = 0; at < rows.length; at++) {

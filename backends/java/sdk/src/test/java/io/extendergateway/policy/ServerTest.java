@@ -192,12 +192,12 @@ class ServerTest {
         declared.add(Testing.readsSha256(backend));
       }
       for (int version = 0; version < 19; version++) {
-        var facts = io.extendergateway.policy.v1beta1.NodeFacts.newBuilder().addLabelValues("v");
-        var row = Served.row("").toBuilder().setFacts(facts).build();
+        var row = Served.row("").toBuilder();
+        row.getFactsBuilder().getLabelsBuilder().addValues("v");
         var request =
             Served.about("a")
                 .setCall(Served.call().setReads(declared.get(version)))
-                .setNodes(Served.inline(row));
+                .setNodes(Served.inline(row.build()));
         if (version < 2) {
           Status status = Served.failure(() -> served.filter(request));
           assertEquals(Status.Code.FAILED_PRECONDITION, status.getCode());

@@ -13,15 +13,19 @@ import io.extendergateway.policy.v1beta1.FilterRequest;
 import io.extendergateway.policy.v1beta1.FilterResponse;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.Miss;
+import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.Nodes;
 import io.extendergateway.policy.v1beta1.PreemptRequest;
 import io.extendergateway.policy.v1beta1.Purpose;
 import io.extendergateway.policy.v1beta1.RejectionKind;
 import io.extendergateway.policy.v1beta1.Result;
 import io.extendergateway.policy.v1beta1.ScoreRequest;
+import io.extendergateway.policy.v1beta1.Scores;
 import io.extendergateway.policy.v1beta1.Victim;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -35,17 +39,20 @@ import org.junit.jupiter.api.function.Executable;
 
 /** Calls over a socket: answers, and the status of every kind of failure. */
 class ServiceTest {
+  private static final Reads NAMES = new Reads().node(NodePart.NAME);
+
   /** Does what the node's name says. */
   private static class Obedient implements Policy {
     volatile String notReady;
 
     @Override
     public Info info() {
+      Verb perNode = Verb.perNode().reads(NAMES);
       return Info.of("obedient", "1")
           .revision("r1")
-          .filters(Verb.perNode())
-          .scores(Verb.perNode(), Scale.unbounded())
-          .preempts(Verb.perNode().view(View.NAME))
+          .filters(perNode)
+          .scores(perNode, Scale.unbounded())
+          .preempts(perNode)
           .binds();
     }
 
@@ -61,6 +68,7 @@ class ServiceTest {
       return switch (node.name()) {
         case "bad" -> Verdict.reject("bad node").byRule("names").unresolvable();
         case "full" -> Verdict.reject("full node");
+        case "soon" -> Verdict.reject("full node").retryAfter(Duration.ofMillis(59_001));
         case "unknown" -> throw new CannotAnswerException("no such claim");
         case "bug" -> throw new IllegalStateException("a bug\nwith two lines");
         case "deep" -> deep();
@@ -85,7 +93,11 @@ class ServiceTest {
 
     @Override
     public int score(Pod pod, Node node) {
-      return node.name().equals("large") ? Math.toIntExact(1L << 40) : node.name().length();
+      return switch (node.name()) {
+        case "large" -> Math.toIntExact(1L << 40);
+        case "indifferent" -> NO_OPINION;
+        default -> node.name().length();
+      };
     }
 
     @Override
@@ -129,6 +141,10 @@ class ServiceTest {
     assertTrue(status.getDescription().contains(text), status.toString());
   }
 
+  private static FilterRequest.Builder about(String... names) {
+    return Served.about(names).setCall(Served.call(NAMES));
+  }
+
   private static String reason(Executable call) {
     var failure = assertThrows(StatusRuntimeException.class, call);
     return failure.getStatus().getCode() + " " + Served.reason(failure.getTrailers());
@@ -141,54 +157,69 @@ class ServiceTest {
       pod.getFactsBuilder().addTolerationsBuilder();
     }
     ByteString args = ByteString.copyFromUtf8("{\"a\":1}");
-    var otherReads = Served.call().setReads(Sha256.of(ByteString.EMPTY));
     BindRequest.Builder shadow = bind("web").toBuilder();
     shadow.getCallBuilder().setPurpose(Purpose.PURPOSE_SHADOW);
     Map<String, Executable> cases =
         Map.of(
             "RESOURCE_EXHAUSTED ERROR_REASON_TOO_LARGE",
-            () -> served.filter(Served.about("a").setPod(pod)),
+            () -> served.filter(about("a").setPod(pod)),
             "INVALID_ARGUMENT ERROR_REASON_INVALID_ARGS",
-            () -> served.filter(Served.about("a").setCall(Served.call(args))),
+            () -> served.filter(about("a").setCall(Served.call(args))),
             "FAILED_PRECONDITION ERROR_REASON_ARGS_UNKNOWN",
-            () -> served.filter(Served.about("a").setCall(Served.named(args))),
+            () -> served.filter(about("a").setCall(Served.named(args))),
             "FAILED_PRECONDITION ERROR_REASON_OTHER_READS",
-            () -> served.filter(Served.about("a").setCall(otherReads)),
+            () -> served.filter(about("a").setCall(Served.call())),
             "FAILED_PRECONDITION ERROR_REASON_PURPOSE",
             () -> served.client.bind(shadow.build()),
             "INVALID_ARGUMENT ERROR_REASON_INVALID_REQUEST",
-            () -> served.filter(Served.about("a").clearCall()),
+            () -> served.filter(about("a").clearCall()),
             "ABORTED ERROR_REASON_CANNOT_ANSWER",
-            () -> served.filter(Served.about("unknown")),
+            () -> served.filter(about("unknown")),
             "INTERNAL ERROR_REASON_POLICY_FAILED",
-            () -> served.filter(Served.about("bug")));
+            () -> served.filter(about("bug")));
     cases.forEach((expected, call) -> assertEquals(expected, reason(call)));
     policy.notReady = "old";
-    assertEquals(
-        "UNAVAILABLE ERROR_REASON_NOT_READY", reason(() -> served.filter(Served.about("a"))));
+    assertEquals("UNAVAILABLE ERROR_REASON_NOT_READY", reason(() -> served.filter(about("a"))));
     try (Served only = Served.of(new Declaring(Info.of("p", "1").binds()))) {
       assertEquals("UNIMPLEMENTED null", reason(() -> only.filter(Served.about("a"))));
     }
   }
 
   @Test
-  void rejectionsAreGroupedByReasonRuleAndKind() {
-    FilterResponse response = served.filter(Served.about("a", "bad", "full", "bad", "b"));
-    assertEquals(5, response.getResult().getEvaluated());
+  void rejectionsAreGroupedByVerdict() {
+    FilterResponse response = served.filter(about("a", "bad", "full", "bad", "b", "soon"));
+    assertEquals(6, response.getResult().getEvaluated());
     assertEquals("r1", response.getResult().getRevision());
-    assertEquals(2, response.getRejectionsCount());
+    assertEquals(3, response.getRejectionsCount());
     assertEquals("bad node", response.getRejections(0).getReason());
     assertEquals("names", response.getRejections(0).getRule());
     assertEquals(List.of(1, 3), response.getRejections(0).getPositionsList());
     assertEquals(List.of(2), response.getRejections(1).getPositionsList());
     assertEquals(RejectionKind.REJECTION_KIND_UNRESOLVABLE, response.getRejections(0).getKind());
     assertEquals(RejectionKind.REJECTION_KIND_UNSCHEDULABLE, response.getRejections(1).getKind());
+    assertFalse(response.getRejections(1).hasRetryAfterSeconds());
+    assertEquals(60, response.getRejections(2).getRetryAfterSeconds());
     assertFalse(response.hasScores());
   }
 
   @Test
+  void rowsOfWhichNothingIsReadAreEmpty() throws ServeException {
+    NodeRow[] rows =
+        Collections.nCopies(15_000, NodeRow.getDefaultInstance()).toArray(NodeRow[]::new);
+    try (Served only = Served.of(new Declaring(Info.of("p", "1").filters(Verb.perNode())))) {
+      var request = Served.about().setNodes(Served.inline(rows));
+      assertEquals(15_000, only.filter(request).getResult().getEvaluated());
+    }
+    var request = about().setNodes(Served.inline(rows));
+    refused(request, Status.Code.INVALID_ARGUMENT, "nodes.rows.rows[0].name is missing");
+    var many = Collections.nCopies(1_000_000, NodeRow.getDefaultInstance()).toArray(NodeRow[]::new);
+    request = about().setNodes(Served.inline(many));
+    refused(request, Status.Code.RESOURCE_EXHAUSTED, "would take more than");
+  }
+
+  @Test
   void aMissIsAllOfItsResponse() {
-    var unknownForm = Served.about("a").setNodes(Nodes.newBuilder().setCount(1));
+    var unknownForm = about("a").setNodes(Nodes.newBuilder().setCount(1));
     Result miss = Result.newBuilder().setMiss(Miss.MISS_FORM_UNKNOWN).build();
     assertEquals(
         FilterResponse.newBuilder().setResult(miss).build(),
@@ -197,24 +228,38 @@ class ServiceTest {
 
   @Test
   void scoresComeWithTheVerdicts() {
-    FilterResponse response = served.filter(Served.about("a", "bad").setWantScores(true));
+    FilterResponse response = served.filter(about("a", "bad").setWantScores(true));
     assertEquals(List.of(1, 3), response.getScores().getValuesList());
+    assertEquals(0, response.getScores().getAbsentCount());
     // The gateway asks for them separately if they fail.
     for (String name : List.of("large", "last")) {
-      response = served.filter(Served.about(name).setWantScores(true));
+      response = served.filter(about(name).setWantScores(true));
       assertFalse(response.hasScores(), name);
     }
   }
 
+  private Scores score(String... names) {
+    FilterRequest.Builder about = about(names);
+    ScoreRequest.Builder request =
+        ScoreRequest.newBuilder()
+            .setCall(about.getCall())
+            .setPod(about.getPod())
+            .setNodes(about.getNodes());
+    return served.client.score(request.build()).getScores();
+  }
+
+  @Test
+  void aNodeWithoutAnOpinionIsAbsentFromTheScores() {
+    Scores scores = score("indifferent", "a", "indifferent");
+    assertEquals(List.of(0, 1, 0), scores.getValuesList());
+    assertEquals(List.of(0, 2), scores.getAbsentList());
+    var early = served.filter(about("indifferent", "a", "indifferent").setWantScores(true));
+    assertEquals(scores, early.getScores());
+  }
+
   @Test
   void aScoreThatIsTooLargeFailsTheCall() {
-    ScoreRequest request =
-        ScoreRequest.newBuilder()
-            .setCall(Served.call())
-            .setPod(Served.pod())
-            .setNodes(Served.inline(Served.row("large")))
-            .build();
-    Status status = Served.failure(() -> served.client.score(request));
+    Status status = Served.failure(() -> score("large"));
     assertEquals(Status.Code.INTERNAL, status.getCode());
     assertEquals(
         "score failed (ArithmeticException); see the policy's log", status.getDescription());
@@ -223,23 +268,22 @@ class ServiceTest {
   @Test
   void aFailureOfThePolicyEndsOneCall() {
     refused(
-        Served.about("bug"),
+        about("bug"),
         Status.Code.INTERNAL,
         "filter failed (IllegalStateException); see the policy's log");
-    refused(Served.about("unknown"), Status.Code.ABORTED, "no such claim");
+    refused(about("unknown"), Status.Code.ABORTED, "no such claim");
     refused(
-        Served.about("deep"),
+        about("deep"),
         Status.Code.INTERNAL,
         "filter failed (StackOverflowError); see the policy's log");
-    refused(
-        Served.about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
-    assertEquals(1, served.filter(Served.about("a")).getResult().getEvaluated());
+    refused(about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
+    assertEquals(1, served.filter(about("a")).getResult().getEvaluated());
   }
 
   @Test
   void aPolicyThatIsNotReadySaysWhy() {
     policy.notReady = "ä".repeat(2000);
-    Status status = Served.failure(() -> served.filter(Served.about("a")));
+    Status status = Served.failure(() -> served.filter(about("a")));
     assertEquals(Status.Code.UNAVAILABLE, status.getCode());
     assertEquals(1024, Utf8.length(status.getDescription()));
     status = Served.failure(() -> served.client.bind(bind("web")));
@@ -280,7 +324,7 @@ class ServiceTest {
   }
 
   private static PreemptRequest.Builder preempt(String... nodes) {
-    FilterRequest.Builder about = Served.about(nodes);
+    FilterRequest.Builder about = about(nodes);
     PreemptRequest.Builder request =
         PreemptRequest.newBuilder()
             .setCall(about.getCall())
@@ -409,14 +453,46 @@ class ServiceTest {
       var call = Served.call().setReads(sha256);
       assertEquals(1, only.filter(Served.about("a").setCall(call)).getResult().getEvaluated());
       String other = "FAILED_PRECONDITION ERROR_REASON_OTHER_READS";
-      assertEquals(other, reason(() -> only.filter(Served.about("a"))));
-      for (ByteString wrong : List.of(Sha256.of(sha256), sha256.substring(1))) {
+      for (ByteString wrong : List.of(Sha256.of(sha256), sha256.substring(1), ByteString.EMPTY)) {
         var request = Served.about("a").setCall(Served.call().setReads(wrong));
         assertEquals(other, reason(() -> only.filter(request)));
       }
-      // Of a verb that declares nothing.
-      assertEquals(other, reason(() -> served.filter(Served.about("a").setCall(call))));
+      // Of a verb that declares something else.
+      assertEquals(other, reason(() -> served.filter(about("a").setCall(call))));
     }
+  }
+
+  @Test
+  void valuesThatDoNotFitTheDeclarationAreRefused() throws ServeException {
+    Reads reads = new Reads().pod(PodPart.PRIORITY);
+    reads.nodeLabel("a");
+    reads.podAnnotation("b");
+    reads.podAnnotation("c");
+    Info info = Info.of("reads", "1").filters(Verb.perNode().reads(reads));
+    FilterRequest.Builder about = Served.about("n").setCall(Served.call(reads));
+    var pod = about.getPodBuilder().getFactsBuilder().getAnnotationsBuilder();
+    var row = about.getNodesBuilder().getRowsBuilder().getRowsBuilder(0);
+    try (Served only = Served.of(new Declaring(info))) {
+      refused(
+          only,
+          about,
+          "nodes.rows.rows[0].facts.labels.values has 0 values, and 1 keys are declared");
+      row.getFactsBuilder().getLabelsBuilder().addValues("v");
+      refused(only, about, "pod.facts.annotations.values has 0 values, and 2 keys are declared");
+      pod.addValues("").addValues("").addAllAbsent(List.of(1, 0));
+      refused(
+          only, about, "pod.facts.annotations.absent is not a list of ascending positions below 2");
+      pod.clearAbsent().addAbsent(1);
+      assertEquals(1, only.filter(about).getResult().getEvaluated());
+      row.clearFacts();
+      refused(only, about, "nodes.rows.rows[0].facts is missing; the reads that this policy");
+    }
+  }
+
+  private static void refused(Served served, FilterRequest.Builder request, String text) {
+    Status status = Served.failure(() -> served.filter(request));
+    assertEquals(Status.Code.INVALID_ARGUMENT, status.getCode(), status.toString());
+    assertTrue(status.getDescription().startsWith(text), status.toString());
   }
 
   @Test
@@ -444,18 +520,21 @@ class ServiceTest {
   }
 
   @Test
-  void podsHaveTheSnapshotAndTheClusterOfTheCall() throws ServeException {
+  void podsHaveTheSnapshotTheClusterAndTheIdOfTheCall() throws ServeException {
     List<String> seen = new java.util.concurrent.CopyOnWriteArrayList<>();
     Policy policy =
         new Policy() {
           @Override
           public Info info() {
-            Verb verb = Verb.perNode().reads(new Reads());
-            return Info.of("snapshot", "1").filters(verb).preempts(Verb.perNode()).binds();
+            return Info.of("snapshot", "1")
+                .filters(Verb.perNode())
+                .preempts(Verb.perNode())
+                .binds();
           }
 
           private void see(Pod pod) {
-            seen.add(pod.snapshot().orElse("none") + " " + pod.cluster().orElse("none"));
+            String cluster = pod.cluster().orElse("none");
+            seen.add(pod.snapshot().orElse("none") + " " + cluster + " " + pod.callId());
           }
 
           @Override
@@ -473,19 +552,58 @@ class ServiceTest {
 
           @Override
           public Bind bind(BindAsk ask) {
-            see(ask.pod().get());
+            ask.pod().ifPresentOrElse(this::see, () -> seen.add(ask.callId()));
             return Bind.bound();
           }
         };
-    ByteString reads = Sha256.of(ByteString.EMPTY);
     try (Served only = Served.of(policy)) {
-      only.filter(Served.about("a").setCall(Served.call().setReads(reads)));
-      var named = Served.call().setReads(reads).setSnapshot("s1").setCluster("c");
+      only.filter(Served.about("a"));
+      var named = Served.call().setSnapshot("s1").setCluster("c").setId("c2");
       only.filter(Served.about("a").setCall(named));
       only.client.preempt(preempt("a").setCall(Served.call().setSnapshot("s2")).build());
       var bind = bind("web").toBuilder().setCall(Served.call().setCluster("d"));
       only.client.bind(bind.setPod(Served.pod()).build());
+      only.client.bind(bind.clearPod().setCall(Served.call().setId("c3")).build());
     }
-    assertEquals(List.of("none none", "s1 c", "s2 none", "s2 none", "none d"), seen);
+    assertEquals(
+        List.of("none none c1", "s1 c c2", "s2 none c1", "s2 none c1", "none d c1", "c3"), seen);
+  }
+
+  /** A policy whose verbs read the id of the call. */
+  private record Reserving(Verb filter, Verb score) implements Policy {
+    @Override
+    public Info info() {
+      return Info.of("reserving", "1").filters(filter).scores(score, Scale.between(0, 10));
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return filter.isPure ? Verdict.accept() : Verdict.reject(pod.callId());
+    }
+
+    @Override
+    public int score(Pod pod, Node node) {
+      return pod.callId().length();
+    }
+  }
+
+  @Test
+  void aPureVerbCannotReadTheIdOfTheCall() throws ServeException {
+    Verb pure = Verb.perNode().pure();
+    var request = Served.about("a").setWantScores(true);
+    var score = ScoreRequest.newBuilder().setCall(request.getCall()).setPod(request.getPod());
+    score.setNodes(request.getNodes());
+    try (Served only = Served.of(new Reserving(Verb.perNode(), pure))) {
+      assertEquals(
+          "score failed: callId is another one in each call, which a pure verb cannot read; declare the verb without pure",
+          Served.failure(() -> only.client.score(score.build())).getDescription());
+      // Nor in the call of a verb that can.
+      FilterResponse response = only.filter(request);
+      assertEquals("c1", response.getRejections(0).getReason());
+      assertFalse(response.hasScores());
+    }
+    try (Served only = Served.of(new Reserving(pure, Verb.perNode()))) {
+      assertEquals(List.of(2), only.filter(request).getScores().getValuesList());
+    }
   }
 }

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
@@ -15,6 +16,7 @@ import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.stub.ClientCalls;
 import java.util.Collections;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
@@ -53,8 +55,40 @@ class SizesTest {
     }
   }
 
+  @Test
+  void emptyPartsOfPodsAndNodesTakeMemory() {
+    for (int[] path :
+        new int[][] {{20}, {21, 1}, {21, 2, 2}, {21, 3}, {21, 4, 2, 1, 2}, {22}, {22, 4, 2}}) {
+      refused(Sizes.Shape.QUESTION, within(path, Questions.POD, 2));
+    }
+    refused(Sizes.Shape.SYNC_NODES, 4, 2, 2, 14);
+    refused(Sizes.Shape.REPORT, 2);
+  }
+
+  private static int[] within(int[] path, int... outer) {
+    return IntStream.concat(IntStream.of(outer), IntStream.of(path)).toArray();
+  }
+
+  /** Not over a socket: a client sends no key twice. */
+  @Test
+  void entriesOfLabelsAndAnnotationsTakeMemory() {
+    for (int map : new int[] {18, 19}) {
+      refused(Sizes.Shape.QUESTION, Questions.POD, 2, map, 3);
+    }
+    for (int map : new int[] {12, 13}) {
+      refused(Sizes.Shape.QUESTION, Questions.NODES, 2, 1, 2, map, 3);
+      refused(Sizes.Shape.SYNC_NODES, 4, 2, 2, map, 3);
+    }
+  }
+
+  private static void refused(Sizes.Shape shape, int... path) {
+    byte[] message = nested(path).toByteArray();
+    CallException refused = assertThrows(CallException.class, () -> Sizes.check(message, shape));
+    assertEquals(Status.Code.RESOURCE_EXHAUSTED, refused.code());
+  }
+
   /** Empty messages in the last of these fields, each of which is in the one before. */
-  private static void refused(Served served, String name, int... path) {
+  private static ByteString nested(int... path) {
     var empty = UnknownFieldSet.Field.newBuilder();
     Collections.nCopies(200_000, ByteString.EMPTY).forEach(empty::addLengthDelimited);
     UnknownFieldSet message =
@@ -63,8 +97,12 @@ class SizesTest {
       var outer = UnknownFieldSet.Field.newBuilder().addLengthDelimited(message.toByteString());
       message = UnknownFieldSet.newBuilder().addField(path[at], outer.build()).build();
     }
+    return message.toByteString();
+  }
+
+  private static void refused(Served served, String name, int... path) {
     MethodDescriptor<Object, Object> method = method(name);
-    Object request = method.parseRequest(message.toByteString().newInput());
+    Object request = method.parseRequest(nested(path).newInput());
     Status status =
         Served.failure(
             () ->

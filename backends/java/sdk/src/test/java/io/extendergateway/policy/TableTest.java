@@ -10,13 +10,11 @@ import io.extendergateway.policy.v1beta1.Miss;
 import io.extendergateway.policy.v1beta1.NodeRef;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
-import io.extendergateway.policy.v1beta1.NodeView;
 import io.extendergateway.policy.v1beta1.Nodes;
 import io.extendergateway.policy.v1beta1.Result;
 import io.extendergateway.policy.v1beta1.SyncNodesRequest;
 import io.extendergateway.policy.v1beta1.SyncNodesResponse;
 import io.extendergateway.policy.v1beta1.TableEntry;
-import io.extendergateway.policy.v1beta1.TableView;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
@@ -31,12 +29,13 @@ import org.junit.jupiter.api.Test;
 /** Tables of nodes over a socket. */
 class TableTest {
   private static final String TABLE = "t-5";
+  private static final Reads READS = new Reads().node(NodePart.NAME, NodePart.TAINTS);
 
   /** Rejects each node with its name. */
   private static class Names implements Policy {
     @Override
     public Info info() {
-      return Info.of("names", "1").filters(Verb.perNode());
+      return Info.of("names", "1").filters(Verb.perNode().reads(READS));
     }
 
     @Override
@@ -93,7 +92,7 @@ class TableTest {
     return SyncNodesRequest.newBuilder()
         .setTable(TABLE)
         .setVersion(version)
-        .setView(TableView.newBuilder().setNodeView(NodeView.NODE_VIEW_FACTS));
+        .setReads(new Layout(READS).rows);
   }
 
   private static SyncNodesRequest.Builder next(long version) {
@@ -153,13 +152,53 @@ class TableTest {
     assertEquals(2, filling.apply(next(2).setTable(longest).build()));
   }
 
-  @Test
-  void aTableThatIsNotHeldIsAMiss() {
+  private FilterResponse filterByTable() {
     var byTable =
         Nodes.newBuilder().setCount(1).setTable(NodeRef.newBuilder().setTable(TABLE).addIds(1));
-    FilterResponse response = served.filter(Served.about("a").setNodes(byTable));
+    return served.filter(Served.about("a").setCall(Served.call(READS)).setNodes(byTable));
+  }
+
+  private void assertIsNotHeld(FilterResponse response) {
     Result miss = Result.newBuilder().setMiss(Miss.MISS_TABLE_UNKNOWN).build();
     assertEquals(FilterResponse.newBuilder().setResult(miss).build(), response);
+  }
+
+  @Test
+  void aTableThatIsNotHeldIsAMiss() throws InterruptedException {
+    assertIsNotHeld(filterByTable());
+    new Sync(served).send(first(1).addUpserts(entry(1, "a")));
+    assertEquals("a", filterByTable().getRejections(0).getReason());
+  }
+
+  @Test
+  void aTableOfAnotherDeclarationIsAMiss() throws InterruptedException {
+    var everything = new Layout(Reads.everything()).rows;
+    new Sync(served).send(first(1).setReads(everything).addUpserts(entry(1, "a")));
+    assertIsNotHeld(filterByTable());
+  }
+
+  @Test
+  void theFirstMessageSaysWhatRowsContain() {
+    refused(first(1).clearReads(), "reads is missing; the first message");
+    TableEntry withoutFacts = entry(1, Served.row("a").toBuilder().clearFacts().build());
+    refused(first(1).addUpserts(withoutFacts), "upserts[0].row.facts is missing;");
+    refused(first(1).addUpserts(entry(1, "")), "upserts[0].row.name is missing;");
+    Reads labels = new Reads();
+    labels.nodeLabel("a");
+    refused(
+        first(1).setReads(new Layout(labels).rows).addUpserts(entry(1, "a")),
+        "upserts[0].row.facts.labels.values has 0 values, and 1 keys are declared");
+    // A table of names, which no gateway fills, needs no facts.
+    var names = new Layout(new Reads().node(NodePart.NAME)).rows;
+    SyncNodesRequest.Builder ofNames = first(1).setReads(names).addUpserts(withoutFacts);
+    assertEquals(1, new Filling(new Tables()).apply(ofNames.build()));
+  }
+
+  private static void refused(SyncNodesRequest.Builder first, String text) {
+    CallException refused =
+        assertThrows(CallException.class, () -> new Filling(new Tables()).apply(first.build()));
+    assertEquals(Status.Code.INVALID_ARGUMENT, refused.code());
+    assertTrue(refused.getMessage().startsWith(text), refused.getMessage());
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.extendergateway.policy.testing;
 
+import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.Source;
 import io.extendergateway.policy.v1beta1.Effects;
@@ -85,7 +86,8 @@ final class Mistakes {
     VerbInfo scale = declared(policy, Verb.VERB_SCORE);
     for (int at = 0; at < scores.size(); at++) {
       int score = scores.get(at);
-      if (scale.hasScoreMin() && (score < scale.getScoreMin() || score > scale.getScoreMax())) {
+      boolean isOutside = score < scale.getScoreMin() || score > scale.getScoreMax();
+      if (score != Policy.NO_OPINION && scale.hasScoreMin() && isOutside) {
         throw new NoAnswerException(
             "score returned %d for node \"%s\"; the declared scale is %d to %d: clamp the score, or declare another scale"
                 .formatted(score, nodes.get(at).name(), scale.getScoreMin(), scale.getScoreMax()));

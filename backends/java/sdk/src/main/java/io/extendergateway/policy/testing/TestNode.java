@@ -3,10 +3,13 @@ package io.extendergateway.policy.testing;
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Rehearsal.Running;
+import io.extendergateway.policy.v1beta1.NodeAddress;
 import io.extendergateway.policy.v1beta1.NodeFacts;
+import io.extendergateway.policy.v1beta1.NodeImage;
 import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.NodeUsage;
 import io.extendergateway.policy.v1beta1.Resources;
+import io.extendergateway.policy.v1beta1.SystemInfo;
 import io.extendergateway.policy.v1beta1.Taint;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -23,7 +26,7 @@ public final class TestNode {
     row.setName(name).setFacts(NodeFacts.getDefaultInstance());
   }
 
-  /** A node with these facts. */
+  /** A node with these facts, whose labels and annotations are {@code entries}. */
   public static TestNode of(String name, NodeFacts facts) {
     TestNode node = new TestNode(name);
     node.row.setFacts(facts);
@@ -32,12 +35,12 @@ public final class TestNode {
 
   /** With a label. */
   public TestNode label(String key, String value) {
-    return with(facts -> facts.putLabels(key, value));
+    return with(facts -> facts.getLabelsBuilder().putEntries(key, value));
   }
 
-  /** With an annotation. The gateway sends only those that are declared. */
+  /** With an annotation. */
   public TestNode annotation(String key, String value) {
-    return with(facts -> facts.putAnnotations(key, value));
+    return with(facts -> facts.getAnnotationsBuilder().putEntries(key, value));
   }
 
   /** With a taint of the effect "NoSchedule", "PreferNoSchedule" or "NoExecute". */
@@ -72,6 +75,29 @@ public final class TestNode {
   /** With this status.capacity. */
   public TestNode capacity(Resources amounts) {
     return with(facts -> facts.setCapacity(amounts));
+  }
+
+  /** With an image of these names. */
+  public TestNode image(long bytes, String... names) {
+    return with(
+        facts ->
+            facts.addImages(NodeImage.newBuilder().setBytes(bytes).addAllNames(List.of(names))));
+  }
+
+  /** With this status.nodeInfo. */
+  public TestNode systemInfo(SystemInfo info) {
+    return with(facts -> facts.setSystemInfo(info));
+  }
+
+  /** With an address of a type such as "InternalIP". */
+  public TestNode address(String type, String address) {
+    return with(
+        facts -> facts.addAddresses(NodeAddress.newBuilder().setType(type).setAddress(address)));
+  }
+
+  /** With this spec.providerID. */
+  public TestNode providerId(String id) {
+    return with(facts -> facts.setProviderId(id));
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */

@@ -1,16 +1,20 @@
 package io.extendergateway.policy.testing;
 
 import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1beta1.Container;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
 import io.extendergateway.policy.v1beta1.NonZero;
 import io.extendergateway.policy.v1beta1.OwnerReference;
 import io.extendergateway.policy.v1beta1.Pod;
+import io.extendergateway.policy.v1beta1.PodAffinity;
 import io.extendergateway.policy.v1beta1.PodFacts;
-import io.extendergateway.policy.v1beta1.PodIdentity;
+import io.extendergateway.policy.v1beta1.ResourceClaim;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.TopologySpreadConstraint;
 import io.extendergateway.policy.v1beta1.Volume;
 import java.nio.charset.StandardCharsets;
+import java.time.Instant;
 import java.util.function.Consumer;
 
 /** A pod to test a policy with. Each method changes it and returns it. */
@@ -22,27 +26,33 @@ public final class TestPod {
     pod.getFactsBuilder().setNamespace(namespace);
   }
 
-  /** A pod with these facts. */
+  /** A pod with these facts, whose labels and annotations are {@code entries}. */
   public static TestPod of(PodFacts facts) {
     TestPod pod = new TestPod(facts.getNamespace());
     pod.pod.setFacts(facts);
     return pod;
   }
 
-  /** With a name and a UID. The gateway sends them to no pure verb. */
+  /** With a name and a UID. */
   public TestPod identity(String name, String uid) {
-    pod.setIdentity(PodIdentity.newBuilder().setName(name).setUid(uid));
+    pod.getIdentityBuilder().setName(name).setUid(uid);
+    return this;
+  }
+
+  /** With this metadata.creationTimestamp, in whole seconds. */
+  public TestPod created(Instant time) {
+    pod.getIdentityBuilder().setCreatedSeconds(time.getEpochSecond());
     return this;
   }
 
   /** With a label. */
   public TestPod label(String key, String value) {
-    return with(facts -> facts.putLabels(key, value));
+    return with(facts -> facts.getLabelsBuilder().putEntries(key, value));
   }
 
-  /** With an annotation. The gateway sends only those that are declared. */
+  /** With an annotation. */
   public TestPod annotation(String key, String value) {
-    return with(facts -> facts.putAnnotations(key, value));
+    return with(facts -> facts.getAnnotationsBuilder().putEntries(key, value));
   }
 
   /** With a toleration. "" is every key, the operator Equal, every effect. */
@@ -110,9 +120,54 @@ public final class TestPod {
     return with(facts -> facts.addVolumes(Volume.newBuilder().setName(name).setClaim(claim)));
   }
 
+  /** With this volume. */
+  public TestPod volume(Volume volume) {
+    return with(facts -> facts.addVolumes(volume));
+  }
+
   /** With this spec.schedulerName. */
   public TestPod schedulerName(String name) {
     return with(facts -> facts.setSchedulerName(name));
+  }
+
+  /** With this container, after the others. */
+  public TestPod container(Container container) {
+    return with(facts -> facts.addContainers(container));
+  }
+
+  /** With an affinity to pods, and from pods. */
+  public TestPod podAffinity(PodAffinity affinity) {
+    return with(facts -> facts.setPodAffinity(affinity));
+  }
+
+  /** With an entry of spec.topologySpreadConstraints. */
+  public TestPod topologySpread(TopologySpreadConstraint constraint) {
+    return with(facts -> facts.addTopologySpread(constraint));
+  }
+
+  /** With an entry of spec.resourceClaims. */
+  public TestPod resourceClaim(ResourceClaim claim) {
+    return with(facts -> facts.addResourceClaims(claim));
+  }
+
+  /** In the PodGroup of this name. */
+  public TestPod podGroup(String name) {
+    return with(facts -> facts.setPodGroupName(name));
+  }
+
+  /** With this spec.runtimeClassName. */
+  public TestPod runtimeClass(String name) {
+    return with(facts -> facts.setRuntimeClassName(name));
+  }
+
+  /** With this spec.preemptionPolicy. */
+  public TestPod preemptionPolicy(String policy) {
+    return with(facts -> facts.setPreemptionPolicy(policy));
+  }
+
+  /** With this spec.serviceAccountName. */
+  public TestPod serviceAccount(String name) {
+    return with(facts -> facts.setServiceAccountName(name));
   }
 
   /** With this JSON. */

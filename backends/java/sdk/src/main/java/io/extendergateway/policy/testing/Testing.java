@@ -10,22 +10,26 @@ import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
 import io.extendergateway.policy.Changes;
 import io.extendergateway.policy.NodeChange;
+import io.extendergateway.policy.Outcome;
 import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal;
 import io.extendergateway.policy.Rehearsal.InCluster;
 import io.extendergateway.policy.Source;
+import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.BindResponse;
 import io.extendergateway.policy.v1beta1.GetInfoResponse;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.KeptCandidate;
 import io.extendergateway.policy.v1beta1.Rejection;
+import io.extendergateway.policy.v1beta1.RejectionKind;
+import io.extendergateway.policy.v1beta1.Scores;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 
 /**
  * Tries a policy on a pod and some nodes without a server, through the same code that answers
@@ -37,14 +41,18 @@ import java.util.Optional;
  *         new TestNode("old").label("kubernetes.io/arch", "amd64"),
  *         new TestNode("new").label("kubernetes.io/arch", "arm64"));
  * assertEquals(
- *     List.of(new Rejected("new", "arm64 nodes are not in use yet")),
+ *     List.of(
+ *         new Rejected(
+ *             "new", Verdict.reject("arm64 nodes are not in use yet").unresolvable())),
  *     Testing.filter(new NoArm(), new TestPod("shop"), nodes));
  * }</pre>
  *
- * <p>A verb with {@link io.extendergateway.policy.Verb#reads} gets what the gateway would send for
- * its declaration, so a test fails if the policy reads anything else. {@link #everything} is the
- * same policy with nothing left out: if both give the same answers about random pods and nodes, the
- * declaration is complete.
+ * <p>A verb gets what the gateway would send for its {@link io.extendergateway.policy.Verb#reads},
+ * so a test fails if the policy reads anything else. {@link #everything} is the same policy with
+ * nothing left out: if both give the same answers about random pods and nodes, the declaration is
+ * complete.
+ *
+ * <p>The {@linkplain io.extendergateway.policy.Pod#callId id} of each call is {@code test}.
  *
  * <p>All methods throw {@link io.extendergateway.policy.Rehearsal.NoAnswerException} with the text
  * that the gateway would log if the policy gives no answer: the verb is not declared, the policy is
@@ -55,8 +63,13 @@ import java.util.Optional;
 public final class Testing {
   private Testing() {}
 
-  /** A rejected node. */
-  public record Rejected(String node, String reason) {}
+  /** A rejected node, and the verdict as the gateway gets it. */
+  public record Rejected(String node, Verdict verdict) {
+    /** For people. */
+    public String reason() {
+      return verdict.reason();
+    }
+  }
 
   /** A node that remains a candidate. */
   public record Kept(String node, List<String> evicted) {}
@@ -71,42 +84,47 @@ public final class Testing {
     return Rehearsal.withArgs(backend, args);
   }
 
-  /**
-   * The policy without its declarations of what it reads: it is sent pods and nodes as they are,
-   * and may read all of them.
-   */
+  /** The policy, reading all that its verbs may declare: nothing that they may read is left out. */
   public static Backend everything(Policy policy) {
     return Rehearsal.readingEverything(policy);
   }
 
-  /** The rejected nodes in the order given, each with its reason. */
+  /** The rejected nodes in the order given, each with its verdict. */
   public static List<Rejected> filter(Source policy, TestPod pod, List<TestNode> nodes) {
-    List<Optional<Rejection>> verdicts =
+    List<Verdict> verdicts =
         Mistakes.perNode(policy, VERB_FILTER, nodes, asked -> verdicts(policy, pod, asked));
     List<Rejected> rejected = new ArrayList<>();
     for (int position = 0; position < nodes.size(); position++) {
-      String node = nodes.get(position).name();
-      verdicts
-          .get(position)
-          .ifPresent(rejection -> rejected.add(new Rejected(node, rejection.getReason())));
+      if (!verdicts.get(position).isAccepted()) {
+        rejected.add(new Rejected(nodes.get(position).name(), verdicts.get(position)));
+      }
     }
     Mistakes.checkReasons(rejected);
     return rejected;
   }
 
-  private static List<Optional<Rejection>> verdicts(
-      Source policy, TestPod pod, List<TestNode> nodes) {
-    List<Optional<Rejection>> verdicts =
-        new ArrayList<>(Collections.nCopies(nodes.size(), Optional.empty()));
+  private static List<Verdict> verdicts(Source policy, TestPod pod, List<TestNode> nodes) {
+    List<Verdict> verdicts = new ArrayList<>(Collections.nCopies(nodes.size(), Verdict.accept()));
     for (Rejection group :
         Rehearsal.of(policy).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
-      var rejection = Optional.of(group.toBuilder().clearPositions().build());
-      group.getPositionsList().forEach(position -> verdicts.set(position, rejection));
+      Verdict verdict = verdict(group);
+      group.getPositionsList().forEach(position -> verdicts.set(position, verdict));
     }
     return verdicts;
   }
 
-  /** The raw scores, one a node, in the order given. */
+  private static Verdict verdict(Rejection sent) {
+    Verdict verdict = Verdict.reject(sent.getReason()).byRule(sent.getRule());
+    if (sent.getKind() == RejectionKind.REJECTION_KIND_UNRESOLVABLE) {
+      verdict = verdict.unresolvable();
+    }
+    return sent.hasRetryAfterSeconds()
+        ? verdict.retryAfter(
+            Duration.ofSeconds(Integer.toUnsignedLong(sent.getRetryAfterSeconds())))
+        : verdict;
+  }
+
+  /** The raw scores, one a node, in the order given; {@link Policy#NO_OPINION} as it is. */
   public static List<Integer> score(Source policy, TestPod pod, List<TestNode> nodes) {
     Rehearsal asked = Rehearsal.of(policy);
     List<Integer> scores =
@@ -114,8 +132,14 @@ public final class Testing {
             policy,
             VERB_SCORE,
             nodes,
-            each -> asked.score(pod.message(), inCluster(each)).getScores().getValuesList());
+            each -> scores(asked.score(pod.message(), inCluster(each)).getScores()));
     Mistakes.checkScores(policy, nodes, scores);
+    return scores;
+  }
+
+  private static List<Integer> scores(Scores sent) {
+    List<Integer> scores = new ArrayList<>(sent.getValuesList());
+    sent.getAbsentList().forEach(position -> scores.set(position, Policy.NO_OPINION));
     return scores;
   }
 
@@ -190,6 +214,11 @@ public final class Testing {
           return answers.get(answers.size() - 1).nodes();
         });
     return answers.get(0);
+  }
+
+  /** Tells the policy how attempts to place pods ended. */
+  public static void observe(Source policy, Outcome... outcomes) {
+    Rehearsal.of(policy).observe(List.of(outcomes));
   }
 
   /**

@@ -24,13 +24,15 @@ class MistakesTest {
       implements Policy {
     @Override
     public Info info() {
-      Verb verb = Verb.perNode().pure();
+      Reads everything = Reads.everything();
+      Verb verb = Verb.perNode().pure().reads(everything);
+      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).pure().reads(everything);
       return Info.of("p", "1")
           .filters(verb)
           .scores(verb, Scale.between(0, 10))
           .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure())
-          .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS).pure())
-          .beforeScore(Hook.changing(ChangedPart.NODE_LABELS).pure());
+          .beforeFilterNodes(hook)
+          .beforeScore(hook);
     }
 
     @Override
@@ -115,29 +117,11 @@ class MistakesTest {
                 Testing.beforeFilterNodes(
                     rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
         forbidden(
-            "filter failed: usage of the node is read and not declared; declare it with Verb.usage",
+            "filter failed: USAGE of the node is read and not declared; declare it with Reads.node(NodePart.USAGE)",
             () -> filtered(used)));
     assertEquals(List.of(), filtered(Testing.everything(used)));
     assertEquals(2, filtered(rejecting(node -> "rack-" + number.apply(node))).size());
-  }
-
-  /** Rejects by the pod's name. */
-  private record Named(Verb verb) implements Policy {
-    @Override
-    public Info info() {
-      return Info.of("p", "1").filters(verb);
-    }
-
-    @Override
-    public Verdict filter(Pod pod, Node node) {
-      return pod.name().map(Verdict::reject).orElse(Verdict.accept());
-    }
-  }
-
-  @Test
-  void aPureVerbIsSentNoNameOfThePod() {
-    TestPod named = POD.identity("web", "u");
-    assertEquals(2, Testing.filter(new Named(Verb.perNode()), named, NODES).size());
-    assertEquals(0, Testing.filter(new Named(Verb.perNode().pure()), named, NODES).size());
+    Function<Node, Integer> one = node -> node.name().equals("a") ? Policy.NO_OPINION : 7;
+    assertEquals(List.of(Policy.NO_OPINION, 7), Testing.score(new Faulty(null, one), POD, NODES));
   }
 }

@@ -1,7 +1,6 @@
 package io.extendergateway.policy.testing;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -29,9 +28,9 @@ import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.TopologyKey;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
-import io.extendergateway.policy.View;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Taint;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -101,6 +100,11 @@ class TestingTest {
   }
 
   @Test
+  void theIdOfACallIsTest() {
+    assertEquals("test", said(new Reads(), (pod, node) -> pod.callId()));
+  }
+
+  @Test
   void readingAnythingElseFailsAndNamesIt() {
     Reads other = new Reads();
     NodeKey rack = other.nodeLabel("rack");
@@ -117,6 +121,13 @@ class TestingTest {
     undeclared(
         "TAINTS of the node" + declare + "node(NodePart.TAINTS)", (pod, node) -> node.taints());
     undeclared("OWNER of the pod" + declare + "pod(PodPart.OWNER)", (pod, node) -> pod.owner());
+    undeclared("USAGE of the node" + declare + "node(NodePart.USAGE)", (pod, node) -> node.usage());
+    undeclared(
+        "RAW_JSON of the node" + declare + "node(NodePart.RAW_JSON)",
+        (pod, node) -> node.rawJson());
+    undeclared(
+        "RAW_JSON of the pod" + declare + "pod(PodPart.RAW_JSON)",
+        (pod, node) -> pod.raw(Object.class));
     undeclared(
         "a count of pods" + declare + "podsBy(PodsBy.owner())",
         (pod, node) -> node.podsLike(owner, pod));
@@ -136,11 +147,69 @@ class TestingTest {
   }
 
   @Test
-  void everythingIsSentWithoutADeclaration() {
+  void everythingIsAllFactsAndLabelsAndTheNamesOfNodes() {
+    Reads reads = Reads.everything();
+    NodeKey rack = reads.nodeLabel("rack");
+    NodePrefix prefix = reads.nodeLabels("x/");
+    NodeKey note = reads.nodeAnnotation("note");
+    assertEquals("Optional[]", said(reads, (pod, node) -> node.get(rack)));
+    assertEquals("Optional.empty", said(reads, (pod, node) -> node.label("zone")));
+    assertEquals("{x/1=a, x/2=b}", said(reads, (pod, node) -> node.entries(prefix)));
+    assertEquals("3", said(reads, (pod, node) -> node.labels().size()));
+    assertEquals("Optional[ok]", said(reads, (pod, node) -> node.get(note)));
+    assertEquals("n1 4000", said(reads, (pod, node) -> node.name() + " " + cpu(node)));
+    assertEquals(
+        "shop {app=web}", said(reads, (pod, node) -> pod.namespace() + " " + pod.labels()));
+    for (BiFunction<Pod, Node, Object> text :
+        List.<BiFunction<Pod, Node, Object>>of(
+            (pod, node) -> pod.name(),
+            (pod, node) -> pod.annotation("team"),
+            (pod, node) -> node.usage(),
+            (pod, node) -> node.rawJson())) {
+      String failure = assertThrows(NoAnswerException.class, () -> said(reads, text)).getMessage();
+      assertTrue(failure.contains(" is read and not declared; declare it with Reads."), failure);
+    }
+  }
+
+  private static long cpu(Node node) {
+    return node.allocatable().orElseThrow().getMilliCpu();
+  }
+
+  @Test
+  void everythingMayBeReadInsteadOfWhatIsDeclared() {
     Says policy = new Says(new Reads(), (pod, node) -> node.labels().size() + node.name());
     assertThrows(NoAnswerException.class, () -> Testing.filter(policy, POD, List.of(NODE)));
     assertEquals(
         "3n1", Testing.filter(Testing.everything(policy), POD, List.of(NODE)).get(0).reason());
+    TestPod named = new TestPod("shop").identity("web-1", "u").annotation("a", "b");
+    Says rest = new Says(new Reads(), (pod, node) -> pod.name().get() + pod.annotations());
+    assertEquals(
+        "web-1{a=b}",
+        Testing.filter(Testing.everything(rest), named, List.of(NODE)).get(0).reason());
+  }
+
+  @Test
+  void aRejectionHasAllOfItsVerdict() {
+    for (Verdict verdict :
+        List.of(
+            Verdict.reject("full"),
+            Verdict.reject("drained").byRule("racks").unresolvable(),
+            Verdict.reject("closed").retryAfter(Duration.ofSeconds(0xFFFF_FFFFL)))) {
+      Policy policy =
+          new Policy() {
+            @Override
+            public Info info() {
+              return Info.of("p", "1").filters(Verb.perNode());
+            }
+
+            @Override
+            public Verdict filter(Pod pod, Node node) {
+              return verdict;
+            }
+          };
+      assertEquals(
+          List.of(new Testing.Rejected("n1", verdict)), Testing.filter(policy, POD, List.of(NODE)));
+    }
   }
 
   @Test
@@ -259,7 +328,8 @@ class TestingTest {
         new Policy() {
           @Override
           public Info info() {
-            return Info.of("raw", "1").filters(Verb.perNode().view(View.FACTS_AND_RAW)).rawPod();
+            Reads reads = new Reads().node(NodePart.RAW_JSON).pod(PodPart.RAW_JSON);
+            return Info.of("raw", "1").filters(Verb.perNode().reads(reads));
           }
 
           @Override
@@ -292,7 +362,7 @@ class TestingTest {
           @Override
           public Info info() {
             Reads reads = new Reads().pod(PodPart.PRIORITY);
-            return Info.of("low", "1").preempts(Verb.perNode().view(View.NAME).reads(reads));
+            return Info.of("low", "1").preempts(Verb.perNode().reads(reads));
           }
 
           @Override
@@ -323,7 +393,7 @@ class TestingTest {
     public Info info() {
       Reads ofPod = new Reads();
       ofPod.podLabel("app");
-      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).usage().reads(reads);
+      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).reads(reads);
       return Info.of("copies", "1")
           .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
           .beforeFilterNodes(hook.pure())
@@ -399,7 +469,6 @@ class TestingTest {
   void theHandshakeCanBeLookedAt() {
     Says policy = new Says(new Reads(), (pod, node) -> "");
     assertEquals("says", Testing.info(policy).getName());
-    assertFalse(Testing.info(policy).getPodRaw());
     assertEquals(Map.of(), Resources.getDefaultInstance().getOthersMap());
   }
 }
