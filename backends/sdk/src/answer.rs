@@ -155,8 +155,8 @@ pub(crate) async fn filter(
     call.answered(api::Verb::Filter, async |prepared, terms, question| {
         let verdicts = verdicts(prepared, terms, question).await?;
         let score = prepared.declaration.verb(api::Verb::Score);
-        let early = request.want_scores && score.is_some_and(|score| score.may_come_with(terms));
-        let scores = early.then(|| early_scores(prepared, question)).flatten();
+        let early = score.filter(|score| request.want_scores && score.may_come_with(terms));
+        let scores = early.and_then(|score| early_scores(prepared, score, question));
         let rejections = rejections(&verdicts);
         let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
         trace::attribute("extender.nodes.rejected", rejected);
@@ -240,10 +240,11 @@ async fn verdicts(
 
 /// Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes
 /// include refused ones, for which the policy may not expect to be called.
-fn early_scores(prepared: &Prepared, question: &Question<'_>) -> Option<api::Scores> {
+fn early_scores(prepared: &Prepared, terms: &Terms, question: &Question<'_>) -> Option<api::Scores> {
     guarded("Score", || {
         prepared.policy.ready()?;
-        scored(prepared.policy.score_all(&question.pod, &question.nodes()), question)
+        let pod = question.pod.read_by_pure(terms.is_pure());
+        scored(prepared.policy.score_all(&pod, &question.nodes()), question)
     })
     .ok()
 }

@@ -167,6 +167,7 @@ impl TestNode {
 #[must_use]
 pub struct TestPod {
     pod: api::Pod,
+    call_id: String,
 }
 
 impl TestPod {
@@ -231,6 +232,12 @@ impl TestPod {
         self
     }
 
+    /// In calls with this id, which [`observe`] tells the policy, too. Without it the id is `test`.
+    pub fn call_id(mut self, id: impl Into<String>) -> Self {
+        self.call_id = id.into();
+        self
+    }
+
     /// With this metadata.creationTimestamp, in seconds since 1970.
     pub fn created_seconds(mut self, seconds: i64) -> Self {
         self.pod.identity.get_or_insert_with(unnamed).created_seconds = Some(seconds);
@@ -264,7 +271,7 @@ fn unnamed() -> api::PodIdentity {
 impl From<PodFacts> for TestPod {
     /// A pod with these facts, which have labels and annotations as `entries`.
     fn from(facts: PodFacts) -> Self {
-        Self { pod: api::Pod { facts: Some(facts), ..api::Pod::default() } }
+        Self { pod: api::Pod { facts: Some(facts), ..api::Pod::default() }, call_id: "test".to_owned() }
     }
 }
 
@@ -644,7 +651,7 @@ impl SentCall {
         // More than four billion nodes do not fit into memory either.
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Ok(Self {
-            call: Some(api::Call { purpose, reads, ..api::Call::default() }),
+            call: Some(api::Call { id: pod.call_id.clone(), purpose, reads, ..api::Call::default() }),
             pod: Some(sent),
             nodes: Some(NodeList { count, form: Some(Form::Rows(NodeRows { rows })) }),
         })

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use extender_policy_api::v1beta1::{
 };
 use prost::Message;
 use serde_json::{Value, json};
+use tokio::{net::TcpStream, sync::watch, time::sleep};
 
 use crate::support::{
     Gateway,
@@ -359,34 +361,49 @@ async fn backends_without_the_service_or_without_a_decision_are_told_nothing() {
 #[tokio::test]
 async fn outcomes_outlive_settings_and_are_told_before_the_gateway_stops() {
     let test = async {
-        let observing = Observing::start().await;
+        let (go, held) = watch::channel(false);
+        let slow = Scripted::start(backend::info(reading::names()), move |_, message| {
+            let answer = Act::Message(filtered(&message, &["a"], "a").encode_to_vec());
+            Act::Later(held.clone(), Box::new(answer))
+        });
+        let (observing, slow) = (Observing::start().await, slow.await);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
         let configure = |rest: &str| {
-            let backend = configured("only", &observing.backend, rest);
-            fs::write(&file, format!("{OWN}nodes: {{source: NamesOnly}}\nbackends:\n{backend}")).unwrap();
+            let backends = configured("only", &observing.backend, &format!("filter: {{timeout: 60s}}{rest}"))
+                + &configured("slow", &slow, "filter: {timeout: 60s}, match: {namespaces: [else]}");
+            let text = format!("{OWN}timeouts: {{decision: 60s}}\nnodes: {{source: NamesOnly}}\n");
+            fs::write(&file, format!("{text}backends:\n{backends}")).unwrap();
         };
-        configure("filter: {timeout: 900ms}");
+        configure("");
         let mut program = Program::start(&file).await;
         program.wrote("pods are not watched, so the backend is not told", 1).await;
-        let body = |uid| about(&watched(uid, None), &["full"]);
         observing.answers(vec![Act::Status(14, "later"); 100]);
-        Client::connect(program.extender).await.post("/filter", body("u-1").as_bytes()).await;
+        Client::connect(program.extender)
+            .await
+            .post("/filter", about(&watched("u-1", None), &["full"]).as_bytes())
+            .await;
         until("it is told", || !observing.requests().is_empty()).await;
-        configure("filter: {timeout: 900ms}, args: {a: 1}");
+        configure(", args: {a: 1}");
         program.counted("extender_gateway_configuration_reloads_total{outcome=\"ok\"} 1").await;
         let before = observing.requests().len();
         until("it is told again", || observing.requests().len() > before).await;
         assert_eq!(observing.requests().pop().unwrap().call.unwrap().args_sha256.len(), 32);
         observing.answers.lock().unwrap().clear();
         program.counted("extender_gateway_backend_reported_outcomes_total{backend=\"only\"} 1").await;
-        // It takes longer than the stop alone.
-        observing.answers(vec![Act::Status(14, "later"); 2]);
-        Client::connect(program.extender).await.post("/filter", body("u-2").as_bytes()).await;
+        // The last call ends when nothing else keeps the gateway.
+        let pod = json!({"metadata": {"name": "u-2", "namespace": "else", "uid": "u-2"}});
+        let mut client = Client::connect(program.extender).await;
+        let call = tokio::spawn(async move { client.post("/filter", about(&pod, &["a"]).as_bytes()).await });
+        until("the slow one is asked", || !slow.messages("Filter").is_empty()).await;
         signal(&program.child, "TERM").await;
+        while TcpStream::connect(program.extender).await.is_ok() {
+            sleep(Duration::from_millis(20)).await;
+        }
+        go.send(true).unwrap();
+        assert_eq!(call.await.unwrap().error(), "");
         assert!(program.child.wait().await.unwrap().success());
-        let told = observing.told();
-        assert_eq!(told[told.len() - 3..], ["u-2 Filter 1 NOT_BOUND"; 3]);
+        assert_eq!(observing.told().pop().unwrap(), "u-2 Filter 1 NOT_BOUND");
     };
     ended("the program does what it is told", test).await;
 }

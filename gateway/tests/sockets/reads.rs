@@ -88,6 +88,12 @@ async fn a_request_has_what_is_declared_and_nothing_else() {
     request_has(with_name, "a").await;
 }
 
+/// The values of declared keys, and the positions of those that are not there.
+fn by_position(values: &[&str], absent: &[u32]) -> Option<MapValues> {
+    let values = values.iter().map(|text| (*text).to_owned()).collect();
+    Some(MapValues { values, absent: absent.to_vec(), ..MapValues::default() })
+}
+
 /// The requests about node a have this as its name.
 async fn request_has(reads: Reads, name: &str) {
     let encoded = digest(&SHA256, &reads.encode_to_vec());
@@ -110,10 +116,6 @@ async fn request_has(reads: Reads, name: &str) {
     assert_eq!(gateway.post("/filter", &body).await.json()["Error"], "");
     gateway.post("/prioritize", &body).await;
     let owned = |text: &str| text.to_owned();
-    let by_position = |values: &[&str], absent: &[u32]| {
-        let values = values.iter().map(|text| owned(text)).collect();
-        Some(MapValues { values, absent: absent.to_vec(), ..MapValues::default() })
-    };
     let expected_pod = PodFacts {
         owner: Some(OwnerReference {
             api_version: owned("apps/v1"),

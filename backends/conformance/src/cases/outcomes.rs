@@ -160,11 +160,14 @@ async fn time(suite: &Suite) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The defect is in the second of two outcomes.
+/// Takes a field out of a request.
+type Removal = fn(&mut api::ReportRequest);
+
+/// What an outcome lacks, the second of two lacks.
 async fn invalid(suite: &Suite) -> Result<(), Stop> {
     declared(suite)?;
     let (request_without, outcome_without) = ("a request without", "an outcome without");
-    let lacks: [(&str, &str, fn(&mut api::ReportRequest)); 9] = [
+    let lacks: [(&str, &str, Removal); 9] = [
         (request_without, "call", |request| request.call = None),
         (request_without, "purpose", |request| request.call.iter_mut().for_each(|call| call.purpose = 0)),
         (request_without, "outcomes", |request| request.outcomes.clear()),

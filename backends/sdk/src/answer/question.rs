@@ -46,7 +46,7 @@ impl<'a> Asked<'a> {
         let pod = self.pod.as_ref().ok_or(CallError::Missing("pod"))?;
         pod::check_counts(pod, &terms.reads().pod).map_err(CallError::TopologyCounts)?;
         let pod = checked(pod, terms)?.ok_or(CallError::Missing("pod.facts"))?;
-        Ok(pod.of(self.call.as_ref()))
+        Ok(pod.of(self.call.as_ref()).read_by_pure(terms.is_pure()))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{NoAnswer, TestPod, complete};
 use crate::{Backend, OutcomeKind, answer};
 
 /// Lets the policy observe how an attempt to place the pod ended; `node` is that of a pod that is bound, otherwise empty. Without
-/// [`TestPod::identity`] the pod is named `pod` and has UID `uid`. [`Policy::observe`](crate::Policy::observe) has an example.
+/// [`TestPod::identity`] the pod is named `pod` and has UID `uid`; the outcome's call is that of [`TestPod::call_id`]. [`Policy::observe`](crate::Policy::observe) has an example.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn observe(
         OutcomeKind::Superseded => api::OutcomeKind::Superseded,
         OutcomeKind::Deleted => api::OutcomeKind::Deleted,
     };
-    let (call, node) = ("call".to_owned(), node.to_owned());
+    let (call, node) = (pod.call_id.clone(), node.to_owned());
     let outcome = api::Outcome { call, namespace, name, uid, kind: kind.into(), node };
     let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
     let request = api::ReportRequest { call: Some(call), outcomes: vec![outcome] };

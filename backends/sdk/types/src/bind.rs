@@ -30,6 +30,11 @@ impl<'a> BindAsk<'a> {
         Ok(Self { request, pod: pod.map(|pod| pod.of(call.as_ref())) })
     }
 
+    /// The id of the call, as [`Outcome::call`](crate::Outcome::call) names it.
+    pub fn call_id(&self) -> &'a str {
+        self.request.call.as_ref().map_or("", |call| &call.id)
+    }
+
     /// metadata.namespace of the pod.
     pub fn namespace(&self) -> &'a str {
         &self.request.namespace

@@ -220,7 +220,7 @@ impl Verb {
 
     /// The answer for a node is a function of args, the pod's facts and that node: it may be cached. By far the fastest. Not with
     /// [`whole_set`](Self::whole_set) or [`side_effects`](Self::side_effects), nor for a verb that reads JSON or the
-    /// [identity](crate::PodPart::Identity) of the pod; not for a policy that uses the time, or anything outside that its
+    /// [identity](crate::PodPart::Identity) of the pod, or the [id of the call](crate::Pod::call_id); not for a policy that uses the time, or anything outside that its
     /// revision does not name.
     pub fn pure(self) -> Self {
         Self { memory: Memory::Pure, ..self }

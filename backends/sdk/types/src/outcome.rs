@@ -37,7 +37,8 @@ impl<'a> Outcome<'a> {
         fields.find(|(_, is_given)| !is_given).map_or(Ok(Self { message }), |(field, _)| Err(field))
     }
 
-    /// The id of the latest call of filter or bind about the pod, as in the gateway's log and in traces.
+    /// The id of the latest call of filter or bind about the pod, as [`Pod::call_id`](crate::Pod::call_id) and
+    /// [`BindAsk::call_id`](crate::BindAsk::call_id) tell it, and as in the gateway's log and in traces.
     pub fn call(&self) -> &'a str {
         &self.message.call
     }

@@ -16,7 +16,7 @@ use crate::{
     PodKey, PodPart, PodPrefix, TopologyKey,
     reads::{
         Map,
-        access::Access,
+        access::{Access, call_id_of_pure},
         keys::Place,
         layout::SentFields,
         values::{self, Mismatch, TopologyMismatch},
@@ -43,6 +43,8 @@ pub struct Pod<'a> {
     access: Access<'a>,
     /// `None` for victims.
     call: Option<&'a api::Call>,
+    /// Whether a pure verb reads it.
+    is_pure: bool,
 }
 
 /// Checks that a pod has a value for each declared key. One without facts has none.
@@ -71,7 +73,7 @@ impl<'a> Pod<'a> {
     /// A view of what may be read of a [checked](check) pod; `None` when it has no facts, which every request must hold.
     #[doc(hidden)]
     pub fn new(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
-        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, call: None })
+        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, call: None, is_pure: false })
     }
 
     /// The same pod as the one that a call is about.
@@ -79,6 +81,13 @@ impl<'a> Pod<'a> {
     #[must_use]
     pub fn of(self, call: Option<&'a api::Call>) -> Self {
         Self { call, ..self }
+    }
+
+    /// The same pod as a verb reads it that is pure, or not.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn read_by_pure(self, is_pure: bool) -> Self {
+        Self { is_pure, ..self }
     }
 
     /// The value of a declared label or annotation; `None` when the pod does not have it.
@@ -326,6 +335,20 @@ impl<'a> Pod<'a> {
     /// The name of the cluster whose kube-scheduler calls, as the operator wrote it. Empty if it has none, and for victims.
     pub fn cluster(&self) -> &'a str {
         self.call.map_or("", |call| &call.cluster)
+    }
+
+    /// The id of the call, as [`Outcome::call`](crate::Outcome::call) names it: a policy that changes something outside keeps it,
+    /// as [`Policy::observe`](crate::Policy::observe) shows. Not for pure verbs and hooks. Empty for victims.
+    ///
+    /// # Panics
+    ///
+    /// In a pure verb or hook: its answer may be cached, and each call has another id.
+    #[track_caller]
+    pub fn call_id(&self) -> &'a str {
+        if self.is_pure {
+            call_id_of_pure();
+        }
+        self.call.map_or("", |call| &call.id)
     }
 
     /// The object's JSON, unchanged; `None` if the gateway has none.

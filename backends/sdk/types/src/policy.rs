@@ -210,22 +210,25 @@ pub trait Policy: Send + Sync + 'static {
     ///
     /// An outcome comes at least once: again after an answer that was lost, from another replica of the gateway, and together
     /// with those of its request after an error or a panic. So this must be idempotent, and an outcome of a pod that the policy
-    /// does not know is no error. One that comes again can be older than the latest attempt to place the pod. The outcomes of a
-    /// request come in their order.
+    /// does not know is no error. One that comes again can be older than the latest attempt to place the pod: a policy keeps the
+    /// [id](Pod::call_id) of its latest call of filter or bind with what it has changed for the pod, and undoes that for
+    /// [`NotBound`](crate::OutcomeKind::NotBound) and [`Superseded`](crate::OutcomeKind::Superseded) only if
+    /// [`Outcome::call`] is the one that it keeps. [`Bound`](crate::OutcomeKind::Bound) and
+    /// [`Deleted`](crate::OutcomeKind::Deleted) hold whichever call it was. The outcomes of a request come in their order.
     ///
     /// It must be quick; what takes long, such as a request to another server, belongs elsewhere: in a task of its own, behind a
     /// queue. [`NotReady`] says that the policy cannot take the outcome now.
     ///
     /// ```
-    /// # use std::{collections::HashSet, sync::Mutex};
+    /// # use std::{collections::HashMap, sync::Mutex};
     /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
     /// # use extender_policy_sdk::{
     /// #     Backend, Info, Node, NotReady, Outcome, OutcomeKind, Pod, PodPart, Policy, Reads, Verb, Verdict,
     /// # };
-    /// /// Reserves the one license for the first pod that asks, by its UID.
+    /// /// Reserves the one license for the first pod that asks: its UID, and the id of the latest call about it.
     /// #[derive(Default)]
     /// struct License {
-    ///     reserved: Mutex<HashSet<String>>,
+    ///     reserved: Mutex<HashMap<String, String>>,
     /// }
     ///
     /// impl Policy for License {
@@ -239,17 +242,24 @@ pub trait Policy: Send + Sync + 'static {
     ///     fn filter(&self, pod: &Pod, _: &Node) -> Verdict {
     ///         let mut reserved = self.reserved.lock().unwrap();
     ///         let Some(uid) = pod.uid() else { return Verdict::reject("pod has no UID") };
-    ///         if !reserved.contains(uid) && !reserved.is_empty() {
+    ///         if !reserved.contains_key(uid) && !reserved.is_empty() {
     ///             return Verdict::reject("license is in use");
     ///         }
-    ///         reserved.insert(uid.to_owned());
+    ///         reserved.insert(uid.to_owned(), pod.call_id().to_owned());
     ///         Verdict::Accept
     ///     }
     ///
     ///     fn observe(&self, outcome: &Outcome) -> Result<(), NotReady> {
-    ///         if let OutcomeKind::NotBound | OutcomeKind::Deleted = outcome.kind() {
-    ///             // Without an effect where it was released before.
-    ///             self.reserved.lock().unwrap().remove(outcome.uid());
+    ///         let mut reserved = self.reserved.lock().unwrap();
+    ///         match outcome.kind() {
+    ///             OutcomeKind::Bound => {}
+    ///             OutcomeKind::Deleted => drop(reserved.remove(outcome.uid())),
+    ///             // Of an attempt before the latest one, which has renewed the reservation, they undo nothing.
+    ///             OutcomeKind::NotBound | OutcomeKind::Superseded => {
+    ///                 if reserved.get(outcome.uid()).is_some_and(|call| call == outcome.call()) {
+    ///                     reserved.remove(outcome.uid());
+    ///                 }
+    ///             }
     ///         }
     ///         Ok(())
     ///     }
@@ -259,6 +269,8 @@ pub trait Policy: Send + Sync + 'static {
     /// let [first, second] = ["u1", "u2"].map(|uid| TestPod::new("shop").identity("web", uid));
     /// let rejected = |pod| testing::filter(license.clone(), pod, &node).unwrap().len();
     /// assert_eq!((rejected(&first), rejected(&second)), (0, 1));
+    /// let earlier = first.clone().call_id("earlier");
+    /// testing::observe(license.clone(), &earlier, OutcomeKind::Superseded, "").unwrap();
     /// testing::observe(license.clone(), &first, OutcomeKind::Bound, "a").unwrap();
     /// assert_eq!(rejected(&second), 1);
     /// testing::observe(license.clone(), &first, OutcomeKind::Deleted, "").unwrap();

@@ -199,16 +199,16 @@ pub(crate) fn configured(name: &str, backend: &Scripted, rest: &str) -> String {
 
 /// A backend that filters and scores node by node, with what both read.
 pub(crate) fn info(reads: Reads) -> GetInfoResponse {
-    let verb = |verb: Verb| VerbInfo {
+    let verb = |verb: Verb, reads: Reads| VerbInfo {
         verb: verb as i32,
-        reads: Some(reads.clone()),
+        reads: Some(reads),
         scope: Scope::Node as i32,
         ..VerbInfo::default()
     };
     GetInfoResponse {
         name: "scripted".into(),
         api_version: "extender.policy.v1beta1".into(),
-        verbs: vec![verb(Verb::Filter), verb(Verb::Score)],
+        verbs: vec![verb(Verb::Filter, reads.clone()), verb(Verb::Score, reads)],
         ..GetInfoResponse::default()
     }
 }

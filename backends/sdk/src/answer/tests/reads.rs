@@ -1,7 +1,12 @@
 //! Calls of verbs that declare what they read.
 
 use super::*;
-use crate::{NodeKey, PodKey, backend::NamedArgs};
+use crate::{
+    Bind, BindAsk, BoxFuture, NodeKey, PodKey, Unanswered,
+    backend::NamedArgs,
+    digest::sha256,
+    testing::{self, TestNode, TestPod},
+};
 
 /// Refuses nodes by their rack and size; scores by the length of the rack. Teams have special wishes.
 struct Racks {
@@ -293,4 +298,51 @@ fn rows_are_empty_where_nothing_is_read_of_nodes() {
     let error = asked(&Racks::new().into(), of_team(None)).unwrap_err();
     let text = "nodes.rows.rows[0].facts is missing; this policy declares that it reads it";
     assert_eq!(status(error), (Code::InvalidArgument, text.to_owned()));
+}
+
+/// Answers with the id of the call, by the declaration.
+struct Ids(Info);
+
+impl Policy for Ids {
+    fn info(&self) -> Info {
+        self.0.clone()
+    }
+
+    fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        Verdict::reject(pod.call_id())
+    }
+
+    fn score(&self, pod: &Pod<'_>, _: &Node<'_>) -> i32 {
+        i32::try_from(pod.call_id().len()).unwrap()
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
+        Box::pin(async move { Ok(Bind::Declined(ask.call_id().to_owned())) })
+    }
+}
+
+#[tokio::test]
+async fn the_id_of_a_call_is_for_verbs_that_are_not_pure() {
+    let (asked, pure) = (Verb::per_node, Verb::per_node().pure());
+    let ids = |filter, score| Backend::from(Ids(both_of(filter, score)));
+    let (pod, node) = (TestPod::new("shop").call_id("c-7"), [TestNode::new("a")]);
+    let rejected = testing::filter(ids(asked(), pure.clone()), &pod, &node).unwrap();
+    assert_eq!(rejected, [("a".to_owned(), "c-7".to_owned())]);
+    let error = testing::filter(ids(pure.clone(), asked()), &pod, &node).unwrap_err().to_string();
+    let expected =
+        "call_id is another one in each call, which a pure verb cannot read; declare it without pure";
+    assert!(error.ends_with(expected), "{error}");
+    let declined = testing::bind(Ids(Info::new("ids", "1").binds()), &TestPod::new("shop"), "a").await;
+    assert_eq!(declined.unwrap(), Bind::Declined("test".into()));
+    // Also where they come with the verdicts, they are those of their own verb.
+    for (score, come) in [(pure, false), (asked(), true)] {
+        let reads = Bytes::copy_from_slice(&sha256(b""));
+        let call = Some(api::Call { reads, ..call() });
+        let request = api::FilterRequest { call, want_scores: true, ..super::request(&["a"]) };
+        assert_eq!(filter(&ids(asked(), score), &request).unwrap().scores.is_some(), come);
+    }
+}
+
+fn both_of(filter: Verb, score: Verb) -> Info {
+    Info::new("ids", "1").filters(filter).scores(score, Scale::unbounded())
 }

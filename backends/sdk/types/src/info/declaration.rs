@@ -84,7 +84,7 @@ impl Terms {
     }
 
     /// Whether answers may be cached.
-    fn is_pure(&self) -> bool {
+    pub fn is_pure(&self) -> bool {
         self.verb.memory == Memory::Pure
     }
 

@@ -138,6 +138,15 @@ pub(crate) fn undeclared_parameter(name: &str, path: &str) -> ! {
     ))
 }
 
+/// The id of the call is read in a pure verb.
+#[cold]
+#[track_caller]
+pub(crate) fn call_id_of_pure() -> ! {
+    misused(
+        "call_id is another one in each call, which a pure verb cannot read; declare it without pure".into(),
+    )
+}
+
 /// A verb or hook is called that is declared with this method of `Info`, and none of these has been written.
 #[cold]
 pub(crate) fn unwritten(declared: &str, methods: &str) -> ! {
@@ -153,7 +162,7 @@ fn misused(text: String) -> ! {
     panic_any(Undeclared(text))
 }
 
-/// What a read that is not declared, or a verb without a method, panics with: the text is this crate's own, so it may reach
+/// What a read that is not allowed, or a verb without a method, panics with: the text is this crate's own, so it may reach
 /// the gateway, which the text of any other panic may not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Undeclared(pub String);
