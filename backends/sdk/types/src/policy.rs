@@ -251,15 +251,17 @@ pub trait Policy: Send + Sync + 'static {
     ///
     ///     fn observe(&self, outcome: &Outcome) -> Result<(), NotReady> {
     ///         let mut reserved = self.reserved.lock().unwrap();
-    ///         match outcome.kind() {
-    ///             OutcomeKind::Bound => {}
-    ///             OutcomeKind::Deleted => drop(reserved.remove(outcome.uid())),
-    ///             // Of an attempt before the latest one, which has renewed the reservation, they undo nothing.
+    ///         let is_kept = match outcome.kind() {
+    ///             OutcomeKind::Bound => true,
+    ///             OutcomeKind::Deleted => false,
+    ///             // Of a call before the latest one, they undo nothing.
     ///             OutcomeKind::NotBound | OutcomeKind::Superseded => {
-    ///                 if reserved.get(outcome.uid()).is_some_and(|call| call == outcome.call()) {
-    ///                     reserved.remove(outcome.uid());
-    ///                 }
+    ///                 reserved.get(outcome.uid()).is_some_and(|call| call != outcome.call())
     ///             }
+    ///         };
+    ///         if !is_kept {
+    ///             // Without an effect where it was released before.
+    ///             reserved.remove(outcome.uid());
     ///         }
     ///         Ok(())
     ///     }

@@ -309,7 +309,7 @@ impl Policy for Ids {
     }
 
     fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
-        Verdict::reject(pod.call_id())
+        Verdict::reject(pod.call_id().to_owned())
     }
 
     fn score(&self, pod: &Pod<'_>, _: &Node<'_>) -> i32 {
