@@ -47,6 +47,9 @@ const NAME: i32 = 1;
 const FACTS: i32 = 2;
 const FACTS_AND_RAW: i32 = 3;
 
+/// The view of nodes is none of those.
+struct UnknownView;
+
 impl OldVerb {
     /// `Reads.id`; 0 without a declaration.
     pub(super) fn id(&self) -> u32 {
@@ -61,9 +64,10 @@ impl OldVerb {
             (false, false) => Effects::ReadsOutside,
         });
         let declared = verb.reads.take();
-        let node = self.node(verb.verb(), declared.as_ref(), info);
         // Without a view that is known, the verb stays without a declaration, and is refused.
-        verb.reads = node.map(|node| Reads { pod: Some(self.pod(declared, info)), node });
+        if let Ok(node) = self.node(verb.verb(), declared.as_ref(), info) {
+            verb.reads = Some(Reads { pod: Some(self.pod(declared, info)), node });
+        }
     }
 
     fn pod(&self, declared: Option<Reads>, info: &OldInfo) -> PodReads {
@@ -81,10 +85,15 @@ impl OldVerb {
         pod
     }
 
-    /// What is read of nodes; `None` if the view is not known.
-    fn node(&self, verb: Verb, declared: Option<&Reads>, info: &OldInfo) -> Option<Option<NodeReads>> {
+    /// What is read of nodes.
+    fn node(
+        &self,
+        verb: Verb,
+        declared: Option<&Reads>,
+        info: &OldInfo,
+    ) -> Result<Option<NodeReads>, UnknownView> {
         let mut node = match (self.node_view, verb) {
-            (_, Verb::Bind) | (0, Verb::BeforeFilter) => return Some(None),
+            (_, Verb::Bind) | (0, Verb::BeforeFilter) => return Ok(None),
             (NAME, _) => NodeReads { parts: vec![NodePart::Name.into()], ..NodeReads::default() },
             (FACTS | FACTS_AND_RAW, _) => match declared {
                 Some(reads) => reads.node.clone().unwrap_or_default(),
@@ -92,11 +101,11 @@ impl OldVerb {
                     NodeReads { everything: true, annotations: info.annotations(), ..NodeReads::default() }
                 }
             },
-            _ => return None,
+            _ => return Err(UnknownView),
         };
         node.parts.extend(self.usage.then_some(i32::from(NodePart::Usage)));
         node.parts.extend((self.node_view == FACTS_AND_RAW).then_some(i32::from(NodePart::RawJson)));
-        Some(Some(node))
+        Ok(Some(node))
     }
 }
 
@@ -187,7 +196,7 @@ pub(super) fn older(mut message: &[u8], moved: &[(u32, Moved)]) -> Vec<u8> {
         let field = moved.iter().find(|(field, _)| *field == number);
         match (field, content) {
             (Some((_, Moved::Inside(inner))), Some(content)) => {
-                put_bytes(number, &older(content, inner), &mut out)
+                put_bytes(number, &older(content, inner), &mut out);
             }
             (Some((_, Moved::Map { values, absent, entries })), Some(content)) => {
                 for field in fields(content) {

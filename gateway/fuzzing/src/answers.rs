@@ -184,8 +184,12 @@ pub fn score(bytes: &[u8]) {
 
 /// The scores, with `NO_OPINION` where there is none.
 fn opinions(Scores { mut values, absent }: Scores) -> Vec<i32> {
-    values.iter_mut().for_each(|score| *score = (*score).max(NO_OPINION + 1));
-    absent.iter().for_each(|position| values[*position as usize] = NO_OPINION);
+    for score in &mut values {
+        *score = (*score).max(NO_OPINION + 1);
+    }
+    for position in absent {
+        values[position as usize] = NO_OPINION;
+    }
     values
 }
 

@@ -10,14 +10,14 @@ use super::{
 
 /// Mirrors `corev1.Affinity`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 pub(super) struct Affinity<'a> {
-    #[serde(borrow)]
-    node_affinity: Option<NodeAffinity<'a>>,
-    #[serde(deserialize_with = "object")]
-    pod_affinity: NearPods<'a>,
-    #[serde(deserialize_with = "object")]
-    pod_anti_affinity: NearPods<'a>,
+    #[serde(borrow, rename = "nodeAffinity")]
+    nodes: Option<NodeAffinity<'a>>,
+    #[serde(rename = "podAffinity", deserialize_with = "object")]
+    near: NearPods<'a>,
+    #[serde(rename = "podAntiAffinity", deserialize_with = "object")]
+    apart: NearPods<'a>,
 }
 
 /// Mirrors `corev1.NodeAffinity`.
@@ -72,17 +72,17 @@ pub(super) struct Requirement<'a> {
 impl Affinity<'_> {
     /// The number of terms, requirements and values about pods together.
     pub(super) fn entries_about_pods(&self) -> usize {
-        self.pod_affinity.entries() + self.pod_anti_affinity.entries()
+        self.near.entries() + self.apart.entries()
     }
 
     /// Converts what is about pods to a fact; `None` without terms.
     pub(super) fn to_pods(&self) -> Option<api::PodAffinity> {
-        pod_affinity(&self.pod_affinity, &self.pod_anti_affinity)
+        pod_affinity(&self.near, &self.apart)
     }
 
     /// The number of terms, requirements and values about nodes together.
     pub(super) fn entries(&self) -> usize {
-        let Some(NodeAffinity { required, preferred }) = &self.node_affinity else { return 0 };
+        let Some(NodeAffinity { required, preferred }) = &self.nodes else { return 0 };
         let required = required.iter().flat_map(|selector| selector.node_selector_terms.iter());
         let preferred = preferred.iter().map(|preferred| &preferred.preference);
         required.chain(preferred).map(Term::entries).sum()
@@ -90,7 +90,7 @@ impl Affinity<'_> {
 
     /// Converts it to a fact; `None` without terms about nodes.
     pub(super) fn to_nodes(&self) -> Option<api::NodeAffinity> {
-        self.node_affinity.as_ref().map(|affinity| api::NodeAffinity {
+        self.nodes.as_ref().map(|affinity| api::NodeAffinity {
             required: affinity.required.as_ref().map(selector),
             preferred: affinity.preferred.iter().map(preferred).collect(),
         })

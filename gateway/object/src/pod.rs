@@ -269,9 +269,9 @@ fn is_derived(claim: &str, pod: &str) -> bool {
 }
 
 fn container((container, init): (&Container<'_>, bool)) -> api::Container {
-    let ports = container.ports.iter().filter(|port| port.host_port != 0);
+    let ports = container.ports.iter().filter(|port| port.of_host != 0);
     let host_ports = ports.map(|port| api::HostPort {
-        port: port.host_port,
+        port: port.of_host,
         protocol: if port.protocol.is_empty() { "TCP".to_owned() } else { (&port.protocol).into() },
         ip: (&port.host_ip).into(),
     });

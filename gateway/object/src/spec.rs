@@ -89,10 +89,10 @@ pub(super) struct Container<'a> {
 
 /// Mirrors `corev1.ContainerPort`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 pub(super) struct Port<'a> {
-    #[serde(deserialize_with = "nullable")]
-    pub(super) host_port: i32,
+    #[serde(rename = "hostPort", deserialize_with = "nullable")]
+    pub(super) of_host: i32,
     #[serde(borrow, rename = "hostIP")]
     pub(super) host_ip: Text<'a>,
     pub(super) protocol: Text<'a>,

@@ -89,9 +89,9 @@ async fn a_request_has_what_is_declared_and_nothing_else() {
 }
 
 /// The values of declared keys, and the positions of those that are not there.
-fn by_position(values: &[&str], absent: &[u32]) -> Option<MapValues> {
+fn by_position(values: &[&str], absent: &[u32]) -> MapValues {
     let values = values.iter().map(|text| (*text).to_owned()).collect();
-    Some(MapValues { values, absent: absent.to_vec(), ..MapValues::default() })
+    MapValues { values, absent: absent.to_vec(), ..MapValues::default() }
 }
 
 /// The requests about node a have this as its name.
@@ -124,7 +124,7 @@ async fn request_has(reads: Reads, name: &str) {
             uid: owned("rs-1"),
         }),
         requests: Some(Resources { milli_cpu: 100, pods: 1, ..Resources::default() }),
-        labels: by_position(&["", "web"], &[0]),
+        labels: Some(by_position(&["", "web"], &[0])),
         annotations: Some(MapValues {
             values: vec![owned("7")],
             absent: Vec::new(),
@@ -139,7 +139,7 @@ async fn request_has(reads: Reads, name: &str) {
             absent: vec![0],
             entries: [(owned("tier/x"), owned("1"))].into(),
         }),
-        annotations: by_position(&[""], &[]),
+        annotations: Some(by_position(&[""], &[])),
         ..NodeFacts::default()
     };
     for verb in ["Filter", "Score"] {

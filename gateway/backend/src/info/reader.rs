@@ -75,29 +75,8 @@ impl Reader<'_> {
     }
 
     fn common(&self, verb: &VerbInfo, name: &str) -> Result<VerbPlan, BackendFailure> {
-        let pure = self.is_pure(verb, name)?;
+        let pure = is_pure(verb, name)?;
         Ok(self.verb_plan(verb, self.nodes(verb)?, pure))
-    }
-
-    /// Whether the verb is pure. A contradicting declaration is an error of the backend.
-    fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
-        let reads_of_pod =
-            |part: PodPart| pod_reads(verb).is_some_and(|pod| pod.parts.contains(&part.into()));
-        let reads_of_node =
-            |part: NodePart| node_reads(verb).is_some_and(|node| node.parts.contains(&part.into()));
-        let excluded = [
-            (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
-            (reads_of_node(NodePart::RawJson), "reads the JSON of nodes"),
-            (reads_of_pod(PodPart::RawJson), "reads the JSON of pods"),
-            (reads_of_pod(PodPart::Identity), "reads the identity of pods"),
-        ];
-        let pure = verb.effects() == Effects::Pure;
-        match excluded.iter().find(|(holds, _)| pure && *holds) {
-            None => Ok(pure),
-            Some((_, why)) => {
-                Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
-            }
-        }
     }
 
     fn score(&self, settings: &ScoreSettings) -> Result<ScorePlan, BackendFailure> {
@@ -158,7 +137,7 @@ impl Reader<'_> {
         let changes = self.changes(verb, hook)?;
         // There are no nodes on which an answer could depend.
         let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };
-        let pure = self.is_pure(&alone, name)?;
+        let pure = is_pure(&alone, name)?;
         let pod = self.pod(verb);
         let (reads_of_pods, reads_id) = (reads_of_pods(&pod), self.reads_id(verb));
         Ok(PodHookPlan { pod, reads_id, reads_of_pods, pure, changes })
@@ -262,6 +241,26 @@ impl Reader<'_> {
             pods.views_changed();
         }
         Ok(NodesView { rows, column, offered })
+    }
+}
+
+/// Whether the verb is pure. A contradicting declaration is an error of the backend.
+fn is_pure(verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
+    let reads_of_pod = |part: PodPart| pod_reads(verb).is_some_and(|pod| pod.parts.contains(&part.into()));
+    let reads_of_node =
+        |part: NodePart| node_reads(verb).is_some_and(|node| node.parts.contains(&part.into()));
+    let excluded = [
+        (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
+        (reads_of_node(NodePart::RawJson), "reads the JSON of nodes"),
+        (reads_of_pod(PodPart::RawJson), "reads the JSON of pods"),
+        (reads_of_pod(PodPart::Identity), "reads the identity of pods"),
+    ];
+    let pure = verb.effects() == Effects::Pure;
+    match excluded.iter().find(|(holds, _)| pure && *holds) {
+        None => Ok(pure),
+        Some((_, why)) => {
+            Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
+        }
     }
 }
 

@@ -13,8 +13,8 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn entries(pairs: &[(&str, &str)]) -> Option<MapValues> {
-    Some(MapValues { entries: map(pairs), ..MapValues::default() })
+fn entries(pairs: &[(&str, &str)]) -> MapValues {
+    MapValues { entries: map(pairs), ..MapValues::default() }
 }
 
 fn node(version: &str, heartbeat: &str) -> Value {
@@ -55,8 +55,8 @@ fn tells_what_policies_want_to_know() {
         effect: effect.into(),
     };
     let expected = NodeFacts {
-        labels: entries(&[("escaped", "<ok>"), ("zone", "a")]),
-        annotations: entries(&[("acme.io/rack", "r1"), ("node.alpha.kubernetes.io/ttl", "0")]),
+        labels: Some(entries(&[("escaped", "<ok>"), ("zone", "a")])),
+        annotations: Some(entries(&[("acme.io/rack", "r1"), ("node.alpha.kubernetes.io/ttl", "0")])),
         taints: vec![taint("b", "", "NoSchedule"), taint("a", "v", "NoExecute")],
         unschedulable: Some(true),
         conditions: map(&[("Ready", "True")]),

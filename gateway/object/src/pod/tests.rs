@@ -15,8 +15,8 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn entries(pairs: &[(&str, &str)]) -> Option<MapValues> {
-    Some(MapValues { entries: map(pairs), ..MapValues::default() })
+fn entries(pairs: &[(&str, &str)]) -> MapValues {
+    MapValues { entries: map(pairs), ..MapValues::default() }
 }
 
 /// A pod as a `ReplicaSet` creates it, with everything that facts contain.
@@ -55,8 +55,8 @@ fn facts_of_a_replica() {
     let pod = parse(json.as_bytes()).unwrap();
     let facts = pod.facts(&KeyPrefixes::new(["acme.io/"]).into());
     assert_eq!(facts.namespace, "shop");
-    assert_eq!(facts.labels, entries(&[("app", "web"), ("quote\"d", "a\tb")]));
-    assert_eq!(facts.annotations, entries(&[("acme.io/team", "a")]));
+    assert_eq!(facts.labels, Some(entries(&[("app", "web"), ("quote\"d", "a\tb")])));
+    assert_eq!(facts.annotations, Some(entries(&[("acme.io/team", "a")])));
     let owner = OwnerReference {
         api_version: "apps/v1".into(),
         kind: "ReplicaSet".into(),
@@ -110,13 +110,13 @@ fn what_differs_between_siblings_is_identity() {
     assert_eq!(pod.facts(&PodFactsView::complete()).volumes, volumes);
 }
 
-#[test]
-fn what_kube_scheduler_places_a_pod_by() {
+/// A pod with everything by which it is placed.
+fn placed() -> Value {
     let selector = json!({"matchLabels": {"app": "web"},
         "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]});
     let term = json!({"labelSelector": selector, "topologyKey": "zone", "namespaces": ["shop"],
         "namespaceSelector": {}, "matchLabelKeys": ["hash"], "mismatchLabelKeys": ["tenant"]});
-    let json = json!({
+    json!({
         "metadata": {"name": "p", "creationTimestamp": "2026-11-28T08:00:00Z"},
         "spec": {
             "initContainers": [{"name": "init", "image": "i"}],
@@ -134,7 +134,11 @@ fn what_kube_scheduler_places_a_pod_by() {
             "volumes": [{"name": "v", "csi": {"driver": "d.acme.io"}}, {"NAME": "w", "HostPath": {}}, {"name": "x", "new": {}}],
         },
     })
-    .to_string();
+}
+
+#[test]
+fn what_kube_scheduler_places_a_pod_by() {
+    let json = placed().to_string();
     let pod = parse(json.as_bytes()).unwrap();
     assert_eq!(pod.identity().created_seconds, Some(1_795_852_800));
     let facts = pod.facts(&PodFactsView::complete());
@@ -209,7 +213,7 @@ fn nulls_and_absences_are_defaults() {
                  "volumes": [{"persistentVolumeClaim": null, "ephemeral": null}]},
     });
     let facts = parse(inner.to_string().as_bytes()).unwrap().facts(&PodFactsView::complete());
-    assert_eq!(facts.labels, entries(&[("a", "")]));
+    assert_eq!(facts.labels, Some(entries(&[("a", "")])));
     assert_eq!(facts.owner, None);
     assert_eq!(facts.tolerations, [Toleration::default()]);
 }

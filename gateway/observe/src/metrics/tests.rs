@@ -321,7 +321,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.count_rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 342 + 3 * 75);
+    assert_eq!(series(&metrics) - empty, 344 + 3 * 75);
 }
 
 /// A metric as the page shows it.

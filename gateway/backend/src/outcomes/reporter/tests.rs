@@ -81,25 +81,6 @@ async fn what_is_not_acknowledged_is_sent_again_with_what_has_come_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_acknowledgments_for_a_limited_time() {
-    let (outcomes, _reporter) = Outcomes::new(&name(), &Arc::new(Metrics::new()));
-    let waited = async |outcomes: &Outcomes| {
-        let began = Instant::now();
-        outcomes.acknowledged(Duration::from_secs(1)).await;
-        began.elapsed().as_millis()
-    };
-    assert_eq!(waited(&outcomes).await, 0);
-    outcomes.end(0);
-    assert_eq!(waited(&outcomes).await, 1000);
-    let acknowledging = async {
-        sleep(Duration::from_millis(300)).await;
-        let batch = outcomes.tracked.lock().pending.batch(usize::MAX);
-        outcomes.remove(&batch.unwrap());
-    };
-    assert_eq!(tokio::join!(waited(&outcomes), acknowledging).0, 300);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_reporter_ends_with_its_backend() {
     for is_pending in [false, true] {
         let (outcomes, reporter) = Outcomes::new(&name(), &Arc::new(Metrics::new()));
