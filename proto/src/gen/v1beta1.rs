@@ -3606,7 +3606,8 @@ pub enum OutcomeKind {
     Bound = 1,
     /// The pod is not bound, and certainly will not be by this attempt: no node was left, or the binder has refused.
     NotBound = 2,
-    /// Another attempt has begun before it was known how this one ended: this one has no effect any more. Its own outcome follows.
+    /// Another attempt has begun before it was known how this one ended: this one has no effect any more. The other one has an
+    /// outcome of its own, if the backend was asked for it.
     Superseded = 3,
     /// The pod does not exist any more, or has ended, whether it was bound or not.
     Deleted = 4,

@@ -34,7 +34,8 @@ const (
 	OutcomeKind_OUTCOME_KIND_BOUND OutcomeKind = 1
 	// The pod is not bound, and certainly will not be by this attempt: no node was left, or the binder has refused.
 	OutcomeKind_OUTCOME_KIND_NOT_BOUND OutcomeKind = 2
-	// Another attempt has begun before it was known how this one ended: this one has no effect any more. Its own outcome follows.
+	// Another attempt has begun before it was known how this one ended: this one has no effect any more. The other one has an
+	// outcome of its own, if the backend was asked for it.
 	OutcomeKind_OUTCOME_KIND_SUPERSEDED OutcomeKind = 3
 	// The pod does not exist any more, or has ended, whether it was bound or not.
 	OutcomeKind_OUTCOME_KIND_DELETED OutcomeKind = 4
