@@ -212,7 +212,9 @@ impl ObjectPod<'_> {
             nonzero_requests: view.part(PodPart::NonzeroRequests, || Some(wanted().nonzero)),
             labels: metadata.select_labels(&view.labels),
             annotations: metadata.select_annotations(&view.annotations),
-            containers: view.part(PodPart::Containers, || spec.all_containers().map(container).collect()),
+            containers: view.part(PodPart::Containers, || {
+                spec.all_containers().map(|(it, init)| container(it, init)).collect()
+            }),
             pod_affinity: view.part(PodPart::PodAffinity, || spec.affinity.to_pods()),
             topology_spread: view.part(PodPart::TopologySpread, || {
                 spec.topology_spread_constraints.iter().map(Spread::fact).collect()
@@ -268,7 +270,7 @@ fn is_derived(claim: &str, pod: &str) -> bool {
     !pod.is_empty() && claim.strip_suffix(pod).is_some_and(|template| template.ends_with('-'))
 }
 
-fn container((container, init): (&Container<'_>, bool)) -> api::Container {
+fn container(container: &Container<'_>, init: bool) -> api::Container {
     let ports = container.ports.iter().filter(|port| port.of_host != 0);
     let host_ports = ports.map(|port| api::HostPort {
         port: port.of_host,
