@@ -164,7 +164,11 @@ fn message_body(response: Response<RecvStream>) -> Result<RecvStream, RpcError> 
 /// It is not gRPC, or ends the call.
 pub fn announces_message(head: &response::Parts) -> Result<(), RpcError> {
     if head.status != StatusCode::OK {
-        return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
+        // Mirrors doc/http-grpc-status-mapping.md of gRPC for the only one that is told apart: servers and proxies that choose
+        // by path answer so.
+        let status = (head.status == StatusCode::NOT_FOUND).then_some(Code::Unimplemented);
+        let failure = not_grpc(&format!("HTTP status {}", head.status.as_u16()));
+        return Err(RpcError { status, ..failure.into() });
     }
     // An error without a message has its status in the headers.
     if head.headers.contains_key(STATUS) {

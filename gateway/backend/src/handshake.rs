@@ -107,16 +107,11 @@ pub(super) async fn handshake(
                 };
             }
             // The error for the newest package is the one that counts: a backend will rather get that than an older one.
-            Err(error) if is_unserved(&error) => _ = unserved.get_or_insert(error),
+            Err(error) if error.is_unimplemented() => _ = unserved.get_or_insert(error),
             Err(error) => return Err(failed(error)),
         }
     }
     Err(failed(unserved.expect("at least one package is asked for")))
-}
-
-/// Whether the package is not served. gRPC maps HTTP 404 to UNIMPLEMENTED: servers and proxies that choose by path answer so.
-pub(super) fn is_unserved(error: &RpcError) -> bool {
-    error.is_unimplemented() || error.failure.detail.contains("HTTP status 404")
 }
 
 /// What this gateway knows of what a backend can declare.

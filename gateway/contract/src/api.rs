@@ -108,7 +108,10 @@ impl Handshake {
     pub fn read(answer: &[u8], api: ApiVersion) -> Result<Self, BackendFailure> {
         let answer = Bytes::copy_from_slice(answer);
         let mut response: GetInfoResponse = decoded(answer.clone())?;
-        let old: OldInfo = decoded(answer.clone())?;
+        let old: OldInfo = match api {
+            ApiVersion::V1Beta1 => OldInfo::default(),
+            ApiVersion::V1Alpha1 => decoded(answer.clone())?,
+        };
         let mut reads = Vec::with_capacity(response.verbs.len());
         for field in fields(&answer) {
             let (VERBS, Some(verb)) = field? else { continue };

@@ -43,13 +43,16 @@ fn leave_out(message: &[u8], at: u32, scores: &mut [i32]) -> Result<(), BackendF
         if number != at || !has_absent() {
             continue;
         }
+        let (absent, count) = (count_numbers(content, ABSENT, scores.len())?, scores.len());
+        if absent > count {
+            return Err(malformed(format!("{absent} positions in scores.absent for {count} scores")));
+        }
         for position in api::Scores::decode(content).map_err(undecodable)?.absent {
             if last.replace(position).is_some_and(|last| last >= position) {
                 return Err(malformed(format!(
                     "position {position} in scores.absent is not in ascending order"
                 )));
             }
-            let count = scores.len();
             let score = scores.get_mut(position as usize).ok_or_else(|| {
                 malformed(format!(
                     "position {position} in scores.absent is out of range: there are {count} scores"
@@ -159,6 +162,11 @@ mod tests {
         assert_eq!(
             scores(&[1, 2, 3], &[3]).unwrap_err(),
             "position 3 in scores.absent is out of range: there are 3 scores"
+        );
+        assert_eq!(
+            scores(&[1, 2, 3], &[0; 4]).unwrap_err(),
+            "4 positions in scores.absent for 3 scores",
+            "before they are decoded"
         );
         for absent in [[1, 1], [1, 0]] {
             let failure = scores(&[1, 2, 3], &absent).unwrap_err();

@@ -16,7 +16,7 @@ use super::reset;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
     /// The gRPC status, which is not OK; `None` without a status: the connection was lost, the call timed out, or the
-    /// response was not gRPC. A canceled stream is `CANCELLED`, as in the gRPC specification.
+    /// response was not gRPC. A canceled stream is `CANCELLED`, and HTTP 404 is `UNIMPLEMENTED`, as in the gRPC specification.
     pub status: Option<Code>,
     /// The failure that it stands for.
     pub failure: BackendFailure,

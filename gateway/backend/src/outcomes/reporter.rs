@@ -22,7 +22,6 @@ use super::{Outcomes, SERVICE_NAME, pending::Batch};
 use crate::{
     containment::contained,
     grpc::{self, Limits, RpcError},
-    handshake::is_unserved,
     info::ReadsId,
     session::{Session, SessionHandle},
 };
@@ -126,7 +125,7 @@ impl Outcomes {
                 }
                 Sent::More
             }
-            Err(error) if is_unserved(&error) => {
+            Err(error) if error.is_unimplemented() => {
                 session.refuse_outcomes();
                 tracing::warn!(
                     %backend,

@@ -36,7 +36,7 @@ use crate::{
     connect::{self, Target, closed, connect},
     containment::{contained, panicked},
     endpoints::{Endpoint, Shared},
-    handshake::{handshake, is_unserved},
+    handshake::handshake,
     health::HealthChecks,
     info::{ApiVersion, ClusterTables, Handshake, Info},
     sync::Streams,
@@ -202,7 +202,7 @@ impl Connecting<'_> {
             match answer {
                 Err(error) => {
                     // Behind a proxy the connection may lead to a process of another package by now.
-                    let has_another = known.is_some() && is_unserved(&error);
+                    let has_another = known.is_some() && error.is_unimplemented();
                     let failure = BackendFailure::from(error);
                     missed += 1;
                     // While the connection lives, a failed handshake is no reason to interrupt calls.
