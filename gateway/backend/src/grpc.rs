@@ -251,6 +251,17 @@ mod tests {
         assert_eq!(said(Code::Unavailable, 200), own);
     }
 
+    /// A backend of an older package, behind a server that chooses by path, is asked for that package then.
+    #[test]
+    fn of_http_statuses_not_found_alone_means_unimplemented() {
+        for (http, status) in [(404, Some(Code::Unimplemented)), (403, None), (502, None), (503, None)] {
+            let (head, ()) = Response::builder().status(http).body(()).unwrap().into_parts();
+            let error = announces_message(&head).unwrap_err();
+            assert_eq!((error.status, error.failure.kind), (status, FailureKind::Malformed), "{http}");
+            assert_eq!(error.is_unimplemented(), http == 404);
+        }
+    }
+
     #[test]
     fn a_timeout_keeps_to_eight_digits() {
         for (duration, text) in [
