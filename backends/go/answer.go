@@ -99,7 +99,7 @@ func (s *Service) Bind(ctx context.Context, request *v1beta1.BindRequest) (*v1be
 		if err != nil {
 			return err
 		}
-		asked, err := bindRequest(ctx, request, terms)
+		asked, err := s.bindAsk(ctx, request, terms)
 		if err != nil {
 			return err
 		}
@@ -115,8 +115,9 @@ func (s *Service) Bind(ctx context.Context, request *v1beta1.BindRequest) (*v1be
 	return response, err
 }
 
-func bindRequest(ctx context.Context, request *v1beta1.BindRequest, terms *terms) (BindRequest, error) {
-	asked := BindRequest{request: request}
+func (s *Service) bindAsk(ctx context.Context, request *v1beta1.BindRequest, terms *terms) (BindAsk, error) {
+	asked := BindAsk{request: request, logger: s.log.logger}
+	namePod(ctx, request.GetNamespace(), request.GetName())
 	if pod := request.GetPod(); pod != nil {
 		if pod.GetFacts() == nil {
 			return asked, missing("pod.facts")
@@ -124,7 +125,7 @@ func bindRequest(ctx context.Context, request *v1beta1.BindRequest, terms *terms
 		if wrong := checkPod(pod.GetFacts(), terms.pod); wrong != "" {
 			return asked, malformed("pod.facts.%s", wrong)
 		}
-		origin := podOrigin{ctx: ctx, call: request.GetCall(), access: terms.pod}
+		origin := podOrigin{ctx: ctx, call: request.GetCall(), access: terms.pod, logger: s.log.logger}
 		asked.pod = origin.view(pod)
 	}
 	for _, field := range []struct{ name, value string }{

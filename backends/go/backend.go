@@ -143,6 +143,20 @@ func (b *Backend) called(call *v1beta1.Call) (*versions, error) {
 	return b.recent.named(call.GetArgsSha256(), call.GetArgs())
 }
 
+// inUse are the versions of the only policy, or those for the latest args.
+func (b *Backend) inUse() []*versions {
+	if b.only != nil {
+		return []*versions{b.only}
+	}
+	b.recent.mu.Lock()
+	defer b.recent.mu.Unlock()
+	all := make([]*versions, len(b.recent.known))
+	for position, known := range b.recent.known {
+		all[position] = known.versions
+	}
+	return all
+}
+
 func (b *Backend) latestOf(versions *versions) (*prepared, error) {
 	latest, err := versions.latest()
 	if err == nil && b.check != nil {

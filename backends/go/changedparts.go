@@ -17,6 +17,12 @@ const (
 	ChangedPodTolerations = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_POD_TOLERATIONS)
 	// ChangedPodRequests is for AddRequests.
 	ChangedPodRequests = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_POD_REQUESTS)
+	// ChangedPodAnnotations is for SetAnnotations and RemoveAnnotations.
+	ChangedPodAnnotations = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_POD_ANNOTATIONS)
+	// ChangedPodAffinity is for PodAffinity.
+	ChangedPodAffinity = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_POD_AFFINITY)
+	// ChangedPodTopologySpread is for TopologySpread.
+	ChangedPodTopologySpread = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_POD_TOPOLOGY_SPREAD)
 	// ChangedNodeLabels is for SetLabels and RemoveLabels of a node.
 	ChangedNodeLabels = ChangedPart(v1beta1.ChangedPart_CHANGED_PART_NODE_LABELS)
 	// ChangedNodeTaints is for AddTaints and RemoveTaints.

@@ -16,6 +16,10 @@ type PodChange struct {
 	SetLabels map[string]string
 	// RemoveLabels are keys of labels that are removed; those that the pod does not have are ignored.
 	RemoveLabels []string
+	// SetAnnotations are annotations that are added or replaced.
+	SetAnnotations map[string]string
+	// RemoveAnnotations are keys of annotations that are removed; those that the pod does not have are ignored.
+	RemoveAnnotations []string
 	// SetNodeSelector are entries of the node selector that are added or replaced.
 	SetNodeSelector map[string]string
 	// RemoveNodeSelector are keys of the node selector that are removed.
@@ -24,6 +28,10 @@ type PodChange struct {
 	NodeAffinity *NodeAffinity
 	// RemoveNodeAffinity removes the pod's node affinity. Not with NodeAffinity.
 	RemoveNodeAffinity bool
+	// PodAffinity replaces the pod's affinity and anti-affinity to pods; without terms it has none. Nil leaves them as they are.
+	PodAffinity *PodAffinity
+	// TopologySpread replaces all of the pod's topology spread constraints; without any it has none. Nil leaves them as they are.
+	TopologySpread *TopologySpread
 	// AddTolerations are added behind the pod's.
 	AddTolerations []*Toleration
 	// RemoveTolerations removes those that are equal to one of these in all fields.
@@ -90,8 +98,10 @@ func (c *PodChange) message() *v1beta1.PodChange {
 	}
 	message := &v1beta1.PodChange{
 		SetLabels: c.SetLabels, RemoveLabels: c.RemoveLabels,
+		SetAnnotations: c.SetAnnotations, RemoveAnnotations: c.RemoveAnnotations,
 		SetNodeSelector: c.SetNodeSelector, RemoveNodeSelector: c.RemoveNodeSelector,
 		NodeAffinity: c.NodeAffinity, RemoveNodeAffinity: c.RemoveNodeAffinity,
+		PodAffinity: c.PodAffinity, TopologySpread: c.TopologySpread,
 		AddTolerations: c.AddTolerations, RemoveTolerations: c.RemoveTolerations,
 		AddRequests: unlessEmpty(c.AddRequests),
 	}

@@ -67,7 +67,8 @@ type running struct {
 }
 
 // runControllers starts them. Without any they never end.
-func runControllers(controllers Controllers, status *health.Server) running {
+func (s *Service) runControllers(status *health.Server) running {
+	controllers := s.controllers
 	if controllers == nil {
 		return running{stop: func() {}}
 	}
@@ -77,6 +78,7 @@ func runControllers(controllers Controllers, status *health.Server) running {
 			serving = healthpb.HealthCheckResponse_SERVING
 		}
 		status.SetServingStatus(ControllersHealth, serving)
+		s.leads.Store(leads)
 	}
 	leads(false)
 	ctx, stop := context.WithCancel(context.Background())

@@ -281,7 +281,7 @@ func (d *declaration) services(p *Policy) []string {
 	if p.Observe != nil {
 		services = append(services, v1beta1.OutcomeService_ServiceDesc.ServiceName)
 	}
-	return services
+	return append(services, v1beta1.WatchService_ServiceDesc.ServiceName)
 }
 
 func (t *terms) info(verb verb) *v1beta1.VerbInfo {

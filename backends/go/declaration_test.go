@@ -73,7 +73,7 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 		Preempt: &Preempt{
 			Node: func(Pod, Candidate) Eviction { return Eviction{} }, Scope: WholeSet, SideEffects: true, Reads: Everything(),
 		},
-		Bind:         &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }},
+		Bind:         &Bind{Pod: func(context.Context, BindAsk) (BindResult, error) { return Bound(), nil }},
 		BeforeFilter: &BeforeFilter{Pod: func(Pod) *PodChange { return nil }, Pure: true, Changes: allOfPod},
 		BeforeFilterNodes: &BeforeFilterNodes{
 			Nodes: func(context.Context, Pod, Nodes) []*NodeChange { return nil }, Reads: &reads,
@@ -93,7 +93,7 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 		Name: "all", Version: "1", Revision: "r1", ApiVersion: "extender.policy.v1beta1", RejectedConfiguration: "line 7",
 		Services: []string{
 			"extender.policy.v1beta1.NodeTableService", "extender.policy.v1beta1.HookService", "extender.policy.v1beta1.IntrospectionService",
-			"extender.policy.v1beta1.OutcomeService",
+			"extender.policy.v1beta1.OutcomeService", "extender.policy.v1beta1.WatchService",
 		},
 		MaxRequestBytes: 64 << 20,
 		Introspection:   []*v1beta1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
@@ -114,7 +114,7 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 			{Verb: v1beta1.Verb_VERB_BIND, Reads: nothing},
 			{
 				Verb: v1beta1.Verb_VERB_BEFORE_FILTER, Scope: v1beta1.Scope_SCOPE_NODE, Effects: v1beta1.Effects_EFFECTS_PURE, Reads: nothing,
-				Changes: []v1beta1.ChangedPart{1, 2, 3, 4, 5},
+				Changes: []v1beta1.ChangedPart{1, 2, 3, 4, 5, 10, 11, 12},
 			},
 			{
 				Verb: v1beta1.Verb_VERB_BEFORE_FILTER_NODES, Scope: v1beta1.Scope_SCOPE_WHOLE_SET,
@@ -135,21 +135,22 @@ func TestEverythingThatIsDeclaredIsSent(t *testing.T) {
 }
 
 func TestATableIsForMoreThanNames(t *testing.T) {
-	var name, zone, owners, usage, raw, ofPods Reads
+	var name, zone, owners, usage, nominated, raw, ofPods Reads
 	name.Node(NodeName)
 	zone.NodeLabel("zone")
 	owners.PodsBy(ByOwner())
 	usage.Node(NodeUsage)
+	nominated.Node(NodeNominated)
 	raw.Node(NodeRawJSON)
 	ofPods.Pod(PodOwner)
 	for reads, wanted := range map[*Reads]bool{
-		nil: false, &name: false, &ofPods: false, &zone: true, &owners: true, &usage: true, &raw: true, Everything(): true,
+		nil: false, &name: false, &ofPods: false, &zone: true, &owners: true, &usage: true, &nominated: true, &raw: true, Everything(): true,
 	} {
 		for _, without := range []bool{false, true} {
 			p := filters(Filter{Node: node, Reads: reads})
 			p.WithoutNodeTable = without
 			d, err := declare(&p)
-			if err != nil || len(d.response.GetServices()) == 1 != (wanted && !without) {
+			if err != nil || len(d.response.GetServices()) == 2 != (wanted && !without) {
 				t.Errorf("%v, %v", d.response, err)
 			}
 		}

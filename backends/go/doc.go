@@ -25,6 +25,7 @@
 // reflection, TLS, limits, status codes and shutdown. Hooks, such as [BeforeFilter], change what the backends of a call are
 // told about the pod and the nodes. A [Page] shows people a part of the policy's internal state. An [Outcome] says how an attempt
 // to place a pod ended. Package policytest tries a policy without a server. Modules of their own:
-// extender-gateway.io/policy/otlp sends spans of traced calls to a collector, extender-gateway.io/policy/k8s reads raw objects
-// as corev1.Node and corev1.Pod, and extender-gateway.io/policy/controllers runs controllers in one replica at a time.
+// extender-gateway.io/policy/otlp sends spans of traced calls to a collector, extender-gateway.io/policy/metrics serves metrics to
+// Prometheus, extender-gateway.io/policy/k8s reads raw objects as corev1.Node and corev1.Pod, and
+// extender-gateway.io/policy/controllers runs controllers in one replica at a time.
 package policy

@@ -64,8 +64,9 @@ func CannotAnswer(format string, values ...any) error {
 // statusOf is the error as a client gets it. A status travels in the trailers: a client that limits their size, as the
 // gateway does, closes the connection with all its calls.
 func statusOf(err error) error {
-	if err == nil {
-		return nil
+	var known *statusError
+	if err == nil || errors.As(err, &known) {
+		return err
 	}
 	code := codeOf(err)
 	reason := usualReasons[code]

@@ -60,7 +60,11 @@ func (u uncompressed) RegisterService(described *grpc.ServiceDesc, served any) {
 	for position, stream := range described.Streams {
 		handle := stream.Handler
 		stream.Handler = func(served any, stream grpc.ServerStream) error {
-			hasArrived(stream.Context())
+			if described.Streams[position].ClientStreams {
+				hasArrived(stream.Context())
+			} else {
+				stream = oneMessage{stream}
+			}
 			if err := checkCompression(stream.Context()); err != nil {
 				return err
 			}
@@ -69,6 +73,13 @@ func (u uncompressed) RegisterService(described *grpc.ServiceDesc, served any) {
 		checked.Streams[position] = stream
 	}
 	u.ServiceRegistrar.RegisterService(&checked, served)
+}
+
+// oneMessage is a stream whose client sends one message, which has as long to arrive as that of a call.
+type oneMessage struct{ grpc.ServerStream }
+
+func (s oneMessage) RecvMsg(message any) error {
+	return timely(s.Context(), s.ServerStream.RecvMsg)(message)
 }
 
 func checkCompression(ctx context.Context) error {

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
 
 func binder() Policy {
-	bind := func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }
+	bind := func(context.Context, BindAsk) (BindResult, error) { return Bound(), nil }
 	return Policy{Name: "binder", Version: "1", Bind: &Bind{Pod: bind}}
 }
 
@@ -206,6 +207,10 @@ func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	watch, err := s.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, v1beta1.WatchService_Watch_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"http://"+s.address+v1beta1.PolicyService_Filter_FullMethodName, &trickle{ctx, []byte{0, 0, 0, 0, 200}})
 	if err != nil {
@@ -225,6 +230,7 @@ func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
 	if code := response.Header.Get("Grpc-Status"); code != strconv.Itoa(int(codes.DeadlineExceeded)) {
 		t.Errorf("the call ended with %v %v", response.Header, response.Trailer)
 	}
+	expect(t, watch.RecvMsg(&v1beta1.WatchResponse{}), codes.DeadlineExceeded, "")
 	if took := time.Since(began); took < arrivalTimeout || took > arrivalTimeout+5*time.Second {
 		t.Errorf("it ended after %v", took)
 	}

@@ -42,18 +42,18 @@ type Page struct {
 	// It has no side effects, and it is called whether the policy is ready or not. The value is encoded after Show has
 	// returned: it is a copy, made under the lock, of what other goroutines change. ctx ends when the caller gives up, after
 	// 5 s at the latest. Four pages are shown at a time; others wait for a second, and then the gateway responds with 503.
-	Show func(ctx context.Context, request PageRequest) (any, error)
+	Show func(ctx context.Context, request IntrospectAsk) (any, error)
 }
 
-// PageRequest is what a page is asked for.
-type PageRequest struct {
+// IntrospectAsk is what a page is asked for.
+type IntrospectAsk struct {
 	page    *page
 	request *v1beta1.IntrospectRequest
 }
 
 // Parameter is the value of a parameter of the path, by its name without the colon; never empty. A name that the path does
 // not have panics with [Undeclared].
-func (r PageRequest) Parameter(name string) string {
+func (r IntrospectAsk) Parameter(name string) string {
 	if !slices.Contains(r.page.parameters, name) {
 		panic(Undeclared(fmt.Sprintf("parameter %q is read and not declared; declare it as a segment :%s of the path %s",
 			name, name, r.page.Path)))
@@ -62,7 +62,7 @@ func (r PageRequest) Parameter(name string) string {
 }
 
 // Query is the value of a key of the URL's query, and whether the query has it. Of a key that is repeated, the last value.
-func (r PageRequest) Query(key string) (string, bool) {
+func (r IntrospectAsk) Query(key string) (string, bool) {
 	value, has := r.request.GetQuery()[key]
 	return value, has
 }
@@ -89,19 +89,13 @@ type page struct {
 }
 
 func newPage(declared Page) *page {
-	return &page{Page: declared, parameters: parametersOf(declared.Path)}
-}
-
-func segments(path string) []string { return strings.Split(strings.TrimPrefix(path, "/"), "/") }
-
-func parametersOf(path string) []string {
-	var names []string
-	for _, segment := range segments(path) {
+	page := &page{Page: declared}
+	for segment := range strings.SplitSeq(declared.Path, "/") {
 		if name, is := strings.CutPrefix(segment, ":"); is {
-			names = append(names, name)
+			page.parameters = append(page.parameters, name)
 		}
 	}
-	return names
+	return page
 }
 
 // Introspect returns what a page shows.
@@ -170,7 +164,7 @@ func (s *Service) show(ctx context.Context, page *page, request *v1beta1.Introsp
 			err = s.pagePanicked(page, panicked)
 		}
 	}()
-	value, err := page.Show(ctx, PageRequest{page: page, request: request})
+	value, err := page.Show(ctx, IntrospectAsk{page: page, request: request})
 	if err != nil {
 		return nil, s.notShown(ctx, page, err)
 	}

@@ -26,11 +26,11 @@ func shows(pages ...Page) Policy {
 	return p
 }
 
-func show(context.Context, PageRequest) (any, error) { return nil, nil }
+func show(context.Context, IntrospectAsk) (any, error) { return nil, nil }
 
 // showing is a page that shows this.
 func showing(value any, err error) Page {
-	return Page{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { return value, err }}
+	return Page{Path: "/page", Show: func(context.Context, IntrospectAsk) (any, error) { return value, err }}
 }
 
 func (s *server) introspect(request *v1beta1.IntrospectRequest) (string, error) {
@@ -57,7 +57,7 @@ func TestEachMistakeOfAPageIsNamed(t *testing.T) {
 
 func TestOfTwoEqualPagesTheFirstIsShown(t *testing.T) {
 	of := func(value string) Page {
-		return Page{Path: "/a", Show: func(context.Context, PageRequest) (any, error) { return value, nil }}
+		return Page{Path: "/a", Show: func(context.Context, IntrospectAsk) (any, error) { return value, nil }}
 	}
 	got, err := start(t, shows(of("first"), of("second"))).introspect(&v1beta1.IntrospectRequest{Path: "/a"})
 	if err != nil || got != `"first"` {
@@ -66,7 +66,7 @@ func TestOfTwoEqualPagesTheFirstIsShown(t *testing.T) {
 }
 
 func TestAPageShowsWhatIsAskedFor(t *testing.T) {
-	s := start(t, shows(Page{Path: "/quotas/:namespace/:name", Show: func(_ context.Context, request PageRequest) (any, error) {
+	s := start(t, shows(Page{Path: "/quotas/:namespace/:name", Show: func(_ context.Context, request IntrospectAsk) (any, error) {
 		unit, has := request.Query("unit")
 		if other, hasOther := request.Query("other"); other != "" || hasOther {
 			return nil, errors.New("a query that is not there")
@@ -115,8 +115,8 @@ func TestTheErrorOfAPageHasItsCode(t *testing.T) {
 		{showing(json.RawMessage("{"), nil), codes.Internal, failed},
 		{showing(json.RawMessage("\"\xff\""), nil), codes.Internal, "page /page is not UTF-8"},
 		{showing(strings.Repeat("x", 4<<20-1), nil), codes.ResourceExhausted, "page /page has 4194305 bytes of JSON; expected at most 4194304"},
-		{Page{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { panic("as asked") }}, codes.Internal, failed},
-		{Page{Path: "/page", Show: func(_ context.Context, request PageRequest) (any, error) { return request.Parameter("name"), nil }},
+		{Page{Path: "/page", Show: func(context.Context, IntrospectAsk) (any, error) { panic("as asked") }}, codes.Internal, failed},
+		{Page{Path: "/page", Show: func(_ context.Context, request IntrospectAsk) (any, error) { return request.Parameter("name"), nil }},
 			codes.Internal, `parameter "name" is read and not declared; declare it as a segment :name of the path /page`},
 	} {
 		_, err := start(t, shows(c.page)).introspect(&v1beta1.IntrospectRequest{Path: "/page"})
@@ -135,7 +135,7 @@ func TestTheErrorOfAPageIsLoggedAndNotShown(t *testing.T) {
 	for _, page := range []Page{
 		showing(nil, errors.New("the password is x")),
 		showing(json.RawMessage("password"), nil),
-		{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { panic("the password is x") }},
+		{Path: "/page", Show: func(context.Context, IntrospectAsk) (any, error) { panic("the password is x") }},
 	} {
 		service, err := NewService(shows(page))
 		if err != nil {
@@ -151,7 +151,7 @@ func TestTheErrorOfAPageIsLoggedAndNotShown(t *testing.T) {
 			t.Errorf("the log is %s", log.String())
 		}
 	}
-	service, err := NewService(shows(Page{Path: "/page", Show: func(ctx context.Context, _ PageRequest) (any, error) {
+	service, err := NewService(shows(Page{Path: "/page", Show: func(ctx context.Context, _ IntrospectAsk) (any, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("the password is x: %w", ctx.Err())
 	}}))
@@ -213,7 +213,7 @@ func TestArgsSelectTheShownPolicy(t *testing.T) {
 
 func TestFourPagesAreShownAtATime(t *testing.T) {
 	shown, mayEnd := make(chan struct{}, pagesAtOnce), make(chan struct{})
-	s := start(t, shows(Page{Path: "/page", Show: func(ctx context.Context, _ PageRequest) (any, error) {
+	s := start(t, shows(Page{Path: "/page", Show: func(ctx context.Context, _ IntrospectAsk) (any, error) {
 		if deadline, has := ctx.Deadline(); !has || time.Until(deadline) > pageTimeout {
 			return nil, errors.New("no deadline")
 		}
@@ -256,7 +256,7 @@ func TestSnapshotAndClusterAreThoseOfTheCall(t *testing.T) {
 			return known && evicted.Snapshot() == pod.Snapshot() && pod.Snapshot() == "7f"
 		})
 	}}
-	p.Bind = &Bind{Pod: func(_ context.Context, request BindRequest) (BindResult, error) {
+	p.Bind = &Bind{Pod: func(_ context.Context, request BindAsk) (BindResult, error) {
 		pod, _ := request.Pod()
 		return Declined(names(pod)), nil
 	}}

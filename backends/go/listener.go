@@ -35,8 +35,8 @@ func (l *limited) Accept() (net.Conn, error) {
 		_ = accepted.Close()
 		if now := time.Now(); now.Sub(l.logged) >= time.Second {
 			l.logged = now
-			l.logger.Warn("a connection is refused: there are too many already; look for clients other than the gateway, or raise "+
-				"the limit of open files", "connections", l.most)
+			l.logger.Warn("a connection is refused: there are too many already; look for clients that keep them open, or raise "+
+				"the limit of open files", "address", l.Addr().String(), "connections", l.most)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,10 +45,33 @@ func run(arguments []string, source Source, stdout, stderr io.Writer, changes ..
 	return exitStarted
 }
 
-// Register adds the options that every backend has to a flag set: --address, --tls-cert, --tls-key, --tls-client-ca and
-// --allow-unauthenticated-bind.
+// registered are the options of Register.
+var registered = []string{
+	"address", "tls-cert", "tls-key", "tls-client-ca", "allow-unauthenticated-bind", "metrics-address", "log-calls",
+}
+
+// variableOf is the variable that sets an option of Register unless it is given.
+func variableOf(option string) string {
+	return "EXTENDER_POLICY_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+}
+
+// Register adds the options that every backend has to a flag set: --address, --tls-cert, --tls-key, --tls-client-ca,
+// --allow-unauthenticated-bind, --metrics-address and --log-calls. [Parse] takes those that are not given from variables such as
+// EXTENDER_POLICY_ADDRESS.
 func (o *Options) Register(flags *flag.FlagSet) {
-	flags.Func("address", "`HOST:PORT` to listen on; port 0 takes a free one (default 127.0.0.1:0)", func(given string) error {
+	flags.Func("address", "`HOST:PORT` to listen on; port 0 takes a free one (default 127.0.0.1:0)", hostPort(&o.Address))
+	flags.StringVar(&o.TLS.Cert, "tls-cert", "", "`FILE` with the server's certificate in PEM: serve with TLS")
+	flags.StringVar(&o.TLS.Key, "tls-key", "", "`FILE` with the key of --tls-cert in PEM")
+	flags.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "`FILE` with the authorities of clients in PEM: clients must present a certificate")
+	flags.BoolFunc("allow-unauthenticated-bind",
+		"serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address may bind pods",
+		boolean(&o.AllowUnauthenticatedBind))
+	flags.Func("metrics-address", "`HOST:PORT` where GET /metrics is served for Prometheus (default: nowhere)", hostPort(&o.MetricsAddress))
+	flags.BoolFunc("log-calls", "write a line to the log for each call", boolean(&o.LogCalls))
+}
+
+func hostPort(to *string) func(string) error {
+	return func(given string) error {
 		host, port, err := net.SplitHostPort(given)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
@@ -55,18 +79,49 @@ func (o *Options) Register(flags *flag.FlagSet) {
 		if err != nil || strings.ContainsAny(host, " \t") {
 			return errors.New("expected HOST:PORT such as 0.0.0.0:9000")
 		}
-		o.Address = given
+		*to = given
 		return nil
-	})
-	flags.StringVar(&o.TLS.Cert, "tls-cert", "", "`FILE` with the server's certificate in PEM: serve with TLS")
-	flags.StringVar(&o.TLS.Key, "tls-key", "", "`FILE` with the key of --tls-cert in PEM")
-	flags.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "`FILE` with the authorities of clients in PEM: clients must present a certificate")
-	flags.BoolVar(&o.AllowUnauthenticatedBind, "allow-unauthenticated-bind", false,
-		"serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address may bind pods")
+	}
+}
+
+func boolean(to *bool) func(string) error {
+	return func(given string) error {
+		if given != "true" && given != "false" {
+			return errors.New("expected true or false")
+		}
+		*to = given == "true"
+		return nil
+	}
+}
+
+// fromEnvironment sets the options that are not given. An empty variable counts as unset.
+func fromEnvironment(flags *flag.FlagSet) error {
+	given := map[string]bool{}
+	flags.Visit(func(option *flag.Flag) { given[option.Name] = true })
+	for _, option := range registered {
+		variable := variableOf(option)
+		value := os.Getenv(variable)
+		if value == "" || given[option] || flags.Lookup(option) == nil {
+			continue
+		}
+		if err := flags.Set(option, value); err != nil {
+			return fmt.Errorf("invalid value %q of %s: %w", value, variable, err)
+		}
+	}
+	return nil
+}
+
+// mistake is what is wrong with the options together; empty if nothing.
+func (o *Options) mistake() string {
+	if o.MetricsAddress != "" && o.Metrics == nil {
+		return "--metrics-address needs metrics, which this program does not have: its author adds policy.WithMetrics(metrics.Prometheus())"
+	}
+	return o.TLS.mistake()
 }
 
 // Parse reads the arguments of a program with these options, which may have others in its flag set. If it returns true, the
-// program is to end with the exit code: 0 after --help, and 2 after wrong usage, which is reported on stderr.
+// program is to end with the exit code: 0 after --help, and 2 after wrong usage, which is reported on stderr. Options of
+// [Options.Register] that are not given are those of the environment.
 func Parse(flags *flag.FlagSet, arguments []string, options *Options, stdout, stderr io.Writer) (exit int, stop bool) {
 	// The text of the error is written here, with the names of options as operators write them.
 	flags.SetOutput(io.Discard)
@@ -82,18 +137,21 @@ func Parse(flags *flag.FlagSet, arguments []string, options *Options, stdout, st
 		return exitStarted, true
 	case err != nil:
 		return wrong(strings.NewReplacer(
-			" for flag -", " for --", "flag provided but not defined: -", "unknown option --", "flag needs an argument: -", "a value is missing: --",
+			" for flag -", " for --", " for -", " for --", "flag provided but not defined: -", "unknown option --", "flag needs an argument: -", "a value is missing: --",
 		).Replace(err.Error()))
 	case flags.NArg() > 0:
 		return wrong(fmt.Sprintf("unexpected argument %q; expected options only", flags.Arg(0)))
 	}
-	if mistake := options.TLS.mistake(); mistake != "" {
+	if err := fromEnvironment(flags); err != nil {
+		return wrong(err.Error())
+	}
+	if mistake := options.mistake(); mistake != "" {
 		return wrong(mistake)
 	}
 	return 0, false
 }
 
-const variables = `
+const tracing = `
 Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the standard
 variables name one: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317, OTEL_EXPORTER_OTLP_PROTOCOL,
 OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE (each also as
@@ -106,12 +164,15 @@ func help(flags *flag.FlagSet, options *Options) string {
 	_, _ = fmt.Fprint(&text, "Serves one policy to the extender gateway over gRPC.\n\n")
 	flags.VisitAll(func(option *flag.Flag) {
 		kind, usage := flag.UnquoteUsage(option)
-		_, _ = fmt.Fprintf(&text, "  %-24s %s\n", strings.TrimSpace("--"+option.Name+" "+kind), usage)
+		if slices.Contains(registered, option.Name) {
+			usage += " [env: " + variableOf(option.Name) + "]"
+		}
+		_, _ = fmt.Fprintf(&text, "  %-29s %s\n", strings.TrimSpace("--"+option.Name+" "+kind), usage)
 	})
-	_, _ = fmt.Fprintf(&text, "  %-24s %s\n", "--help", "prints this")
+	_, _ = fmt.Fprintf(&text, "  %-29s %s\n", "--help", "prints this")
 	_, _ = fmt.Fprint(&text, "\nPrints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.\n")
 	if options.Tracer != nil {
-		_, _ = fmt.Fprint(&text, variables)
+		_, _ = fmt.Fprint(&text, tracing)
 	}
 	return text.String()
 }

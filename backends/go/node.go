@@ -2,6 +2,7 @@ package policy
 
 import (
 	"iter"
+	"log/slog"
 
 	"extender-gateway.io/policy/api/v1beta1"
 )
@@ -127,6 +128,14 @@ func (n Node) Usage() *Usage {
 	return n.row.GetUsage()
 }
 
+// Nominated is what the pods have requested that are nominated to the node (status.nominatedNodeName) and not bound: they wait
+// for room there after preemption, the pod to be placed among them. Its pods are their number. Nil if it is not known. It lags
+// behind as Usage, which never includes it.
+func (n Node) Nominated() *Usage {
+	n.access.nodePart(NodeNominated)
+	return n.row.GetNominated()
+}
+
 // PodsLike are the pods on the node that are like this one: with the same owner, namespace, value of the label or priority
 // class, as the key declares. False if the pod lacks that: a pod without a controller has no siblings.
 //
@@ -220,26 +229,32 @@ func (v Victim) Pod() (Pod, bool) {
 	return v.of.view(v.victim.GetPod()), true
 }
 
-// BindRequest is which pod is to be bound to which node.
-type BindRequest struct {
+// BindAsk is which pod is to be bound to which node.
+type BindAsk struct {
 	request *v1beta1.BindRequest
 	pod     Pod
+	logger  *slog.Logger
 }
 
 // Namespace is metadata.namespace of the pod.
-func (r BindRequest) Namespace() string { return r.request.GetNamespace() }
+func (r BindAsk) Namespace() string { return r.request.GetNamespace() }
 
 // Name is metadata.name of the pod.
-func (r BindRequest) Name() string { return r.request.GetName() }
+func (r BindAsk) Name() string { return r.request.GetName() }
 
 // UID is metadata.uid of the pod. A pod of that name with another UID must not be bound.
-func (r BindRequest) UID() string { return r.request.GetUid() }
+func (r BindAsk) UID() string { return r.request.GetUid() }
 
 // Node is the name of the node.
-func (r BindRequest) Node() string { return r.request.GetNode() }
+func (r BindAsk) Node() string { return r.request.GetNode() }
 
 // CallID is the id of the call, as [Pod.CallID] is.
-func (r BindRequest) CallID() string { return r.request.GetCall().GetId() }
+func (r BindAsk) CallID() string { return r.request.GetCall().GetId() }
+
+// Logger is the log of the backend, as [Pod.Logger] is.
+func (r BindAsk) Logger() *slog.Logger {
+	return loggerOf(r.logger, r.request.GetCall(), r.Namespace(), r.Name())
+}
 
 // Pod is the pod; false if the gateway knows no more than the other methods return.
-func (r BindRequest) Pod() (Pod, bool) { return r.pod, r.pod.view != nil }
+func (r BindAsk) Pod() (Pod, bool) { return r.pod, r.pod.view != nil }

@@ -10,7 +10,7 @@ import (
 
 // Outcome is how an attempt to place a pod ended: what [Policy.Observe] gets.
 type Outcome struct {
-	// Call is the id of the latest call of Filter or Bind about the pod: [Pod.CallID] and [BindRequest.CallID] there.
+	// Call is the id of the latest call of Filter or Bind about the pod: [Pod.CallID] and [BindAsk.CallID] there.
 	Call string
 	// Namespace is metadata.namespace of the pod.
 	Namespace string

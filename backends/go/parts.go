@@ -26,6 +26,8 @@ const (
 	// NodeUsage is for [Node.Usage]. It needs a gateway that watches pods. A pure verb may read it: the answer for a node is
 	// then cached until a pod is added to the node or removed from it.
 	NodeUsage = NodePart(v1beta1.NodePart_NODE_PART_USAGE)
+	// NodeNominated is for [Node.Nominated]. It needs a gateway that watches pods, and may be read by a pure verb, as NodeUsage.
+	NodeNominated = NodePart(v1beta1.NodePart_NODE_PART_NOMINATED)
 	// NodeRawJSON is for [Node.RawJSON]: several kilobytes for each node. Not for a pure verb.
 	NodeRawJSON = NodePart(v1beta1.NodePart_NODE_PART_RAW_JSON)
 	// NodeImages is for [Node.Images]: several kilobytes for each node, which the gateway keeps as it does for NodeRawJSON.
@@ -94,7 +96,7 @@ func (p NodePart) String() string {
 		NodeName: "NodeName", NodeTaints: "NodeTaints", NodeUnschedulable: "NodeUnschedulable",
 		NodeConditions: "NodeConditions", NodeCapacity: "NodeCapacity", NodeAllocatable: "NodeAllocatable",
 		NodeUsage: "NodeUsage", NodeRawJSON: "NodeRawJSON", NodeImages: "NodeImages", NodeSystemInfo: "NodeSystemInfo",
-		NodeAddresses: "NodeAddresses", NodeProviderID: "NodeProviderID",
+		NodeAddresses: "NodeAddresses", NodeProviderID: "NodeProviderID", NodeNominated: "NodeNominated",
 	}
 	return cmp.Or(names[p], "an unknown NodePart")
 }
@@ -118,8 +120,8 @@ type parts uint32
 
 // The parts that [Everything] includes; the others are declared beside it.
 var (
-	podFacts  = partsOf(v1beta1.PodPart_name).without(int32(PodIdentity)).without(int32(PodRawJSON))
-	nodeFacts = partsOf(v1beta1.NodePart_name).without(int32(NodeUsage)).without(int32(NodeImages)).without(int32(NodeRawJSON))
+	podFacts  = partsOf(v1beta1.PodPart_name) &^ setOf(PodIdentity, PodRawJSON)
+	nodeFacts = partsOf(v1beta1.NodePart_name) &^ setOf(NodeUsage, NodeNominated, NodeImages, NodeRawJSON)
 )
 
 // partsOf are the parts of an enum of the contract.
@@ -131,14 +133,20 @@ func partsOf(names map[int32]string) parts {
 	return all
 }
 
+func setOf[P ~int32](listed ...P) parts {
+	var all parts
+	for _, part := range listed {
+		all.insert(int32(part))
+	}
+	return all
+}
+
 // insert leaves out 0, which the contract rejects, and numbers that it does not have.
 func (p *parts) insert(number int32) {
 	if number > 0 && number < 32 {
 		*p |= 1 << number
 	}
 }
-
-func (p parts) without(number int32) parts { return p &^ (1 << number) }
 
 func (p parts) contains(number int32) bool { return p&(1<<number) != 0 }
 

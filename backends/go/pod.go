@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type (
 	PodAffinity = v1beta1.PodAffinity
 	// TopologySpreadConstraint says how evenly pods are spread.
 	TopologySpreadConstraint = v1beta1.TopologySpreadConstraint
+	// TopologySpread are all topology spread constraints of a pod, as a hook sets them.
+	TopologySpread = v1beta1.TopologySpread
 	// ResourceClaim is a claim of a pod for devices.
 	ResourceClaim = v1beta1.ResourceClaim
 	// NodeImage is an image on a node.
@@ -66,7 +69,8 @@ type podOrigin struct {
 	call   *v1beta1.Call
 	access *fields
 	// pure says that the answer may not depend on the call.
-	pure bool
+	pure   bool
+	logger *slog.Logger
 }
 
 func (o podOrigin) view(pod *v1beta1.Pod) Pod {
@@ -93,6 +97,12 @@ func (p Pod) CallID() string {
 		panic(Undeclared("CallID is another one in each call, which a pure verb cannot read; declare the verb without Pure"))
 	}
 	return p.view.call.GetId()
+}
+
+// Logger is the log of the backend, Options.Logger: each line has the id of the call, and namespace and name of the pod as far as the
+// verb declares to read them. For correlation alone, and so for pure verbs, too.
+func (p Pod) Logger() *slog.Logger {
+	return loggerOf(p.view.logger, p.view.call, p.view.facts.GetNamespace(), p.view.pod.GetIdentity().GetName())
 }
 
 // Get is the value of a declared label or annotation, and whether the pod has it.

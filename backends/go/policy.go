@@ -57,7 +57,7 @@ type Policy struct {
 	//		return nil
 	//	},
 	//
-	// Each call of Filter or Bind keeps its [Pod.CallID] or [BindRequest.CallID] with the reservation. OutcomeNotBound and
+	// Each call of Filter or Bind keeps its [Pod.CallID] or [BindAsk.CallID] with the reservation. OutcomeNotBound and
 	// OutcomeSuperseded undo it only if Outcome.Call is this id; OutcomeBound and OutcomeDeleted hold whichever call it was.
 	//
 	// An outcome comes at least once, also again after a later attempt has begun: Observe must be idempotent. One of a pod that the
@@ -74,13 +74,14 @@ type Policy struct {
 	Introspection []Page
 
 	// Current, if set, returns the policy that answers from now on, if that is a newer one, because what it was made from has
-	// changed: a file, or the time of day; otherwise nil. It is called before each handshake and each call, so it must be cheap.
+	// changed: a file, or the time of day; otherwise nil. It is called before each handshake and each call, and five times a second for
+	// each gateway that watches, so it must be cheap.
 	// The newer one has another Revision, with which the gateway drops the answers that it has cached: so a verb that depends on
 	// such a thing may still be pure. If it declares other Reads, this one still answers the calls that were made for it.
 	Current func() *Policy
 
-	// Ready, if set, is called before each call. A policy whose data is missing or stale returns an error with one sentence
-	// for operators; the call then fails with UNAVAILABLE, and the failure policy that the operator chose decides.
+	// Ready, if set, is called before each call, and as often as Current besides. A policy whose data is missing or stale returns an
+	// error with one sentence for operators; the call then fails with UNAVAILABLE, and the failure policy that the operator chose decides.
 	Ready func() error
 }
 
@@ -148,7 +149,7 @@ type Bind struct {
 	// says that binding failed: the gateway then checks whether the pod is bound anyway, and may repeat the call for the
 	// same pod and node. A pod that is bound there already is [Bound]. The text of an error is in the policy's log alone, unless it
 	// is one of [Unavailable] or [CannotAnswer].
-	Pod func(ctx context.Context, request BindRequest) (BindResult, error)
+	Pod func(ctx context.Context, request BindAsk) (BindResult, error)
 	// Reads is what the function reads of the pod, besides namespace, name and UID, which come in any case. Nothing is
 	// read of nodes. Nil: nothing.
 	Reads *Reads

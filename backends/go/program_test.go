@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"flag"
 	"io"
 	"log/slog"
 	"math/big"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,6 +142,8 @@ func TestWrongUsageAndAFailedStartAreNamed(t *testing.T) {
 		{"--address", 2, "a value is missing: --address"},
 		{"--address localhost", 2, `invalid value "localhost" for --address: expected HOST:PORT such as 0.0.0.0:9000`},
 		{"--address=1.2.3.4:x", 2, "expected HOST:PORT"},
+		{"--log-calls=1", 2, `invalid boolean value "1" for --log-calls: expected true or false`},
+		{"--metrics-address 127.0.0.1:0", 2, "--metrics-address needs metrics, which this program does not have"},
 		{"extra", 2, `unexpected argument "extra"; expected options only`},
 		{"--tls-cert a.pem", 2, "--tls-key is missing; --tls-cert FILE and --tls-key FILE are given together"},
 		{"--tls-key a.pem", 2, "--tls-cert is missing"},
@@ -161,6 +165,61 @@ func TestWrongUsageAndAFailedStartAreNamed(t *testing.T) {
 	}
 	if exit := run(nil, Policy{}, &stdout, &stderr); exit != 1 || !strings.Contains(stderr.String(), "invalid policy: no verb is declared") {
 		t.Errorf("%d, %s", exit, &stderr)
+	}
+}
+
+func TestTheEnvironmentSetsWhatIsNotGiven(t *testing.T) {
+	for _, c := range []struct {
+		variables map[string]string
+		arguments string
+		want      Options
+		text      string
+	}{
+		{variables: map[string]string{
+			"ADDRESS": "0.0.0.0:9000", "TLS_CERT": "c", "TLS_KEY": "k", "TLS_CLIENT_CA": "a", "ALLOW_UNAUTHENTICATED_BIND": "true",
+			"METRICS_ADDRESS": "0.0.0.0:9090", "LOG_CALLS": "true",
+		}, want: Options{
+			Address: "0.0.0.0:9000", TLS: TLSFiles{Cert: "c", Key: "k", ClientCA: "a"}, AllowUnauthenticatedBind: true,
+			MetricsAddress: "0.0.0.0:9090", LogCalls: true,
+		}},
+		{
+			variables: map[string]string{"ADDRESS": "nonsense", "LOG_CALLS": "true", "TLS_CERT": ""},
+			arguments: "--address 127.0.0.1:1 --log-calls=false", want: Options{Address: "127.0.0.1:1"},
+		},
+		{variables: map[string]string{"ADDRESS": "", "LOG_CALLS": "", "METRICS_ADDRESS": ""}},
+		{variables: map[string]string{"ADDRESS": "localhost"}, text: `invalid value "localhost" of EXTENDER_POLICY_ADDRESS: expected HOST:PORT`},
+		{variables: map[string]string{"LOG_CALLS": "yes"}, text: `invalid value "yes" of EXTENDER_POLICY_LOG_CALLS: expected true or false`},
+	} {
+		for _, option := range registered {
+			variable := variableOf(option)
+			t.Setenv(variable, c.variables[strings.TrimPrefix(variable, "EXTENDER_POLICY_")])
+		}
+		var stdout, stderr bytes.Buffer
+		options := Options{Metrics: &counting{}}
+		c.want.Metrics = options.Metrics
+		flags := flag.NewFlagSet("", flag.ContinueOnError)
+		options.Register(flags)
+		exit, stop := Parse(flags, strings.Fields(c.arguments), &options, &stdout, &stderr)
+		switch {
+		case c.text == "" && (stop || !reflect.DeepEqual(options, c.want)):
+			t.Errorf("%v: %d, %s%+v; want %+v", c.variables, exit, &stderr, options, c.want)
+		case c.text != "" && (!stop || exit != 2 || !strings.Contains(stderr.String(), c.text)):
+			t.Errorf("%v: %d, %s; want %s", c.variables, exit, &stderr, c.text)
+		}
+	}
+	var stdout bytes.Buffer
+	run([]string{"--help"}, noArm(), &stdout, io.Discard)
+	for _, option := range registered {
+		if !strings.Contains(stdout.String(), "[env: "+variableOf(option)+"]") {
+			t.Errorf("%s is missing in %s", option, &stdout)
+		}
+	}
+}
+
+func TestAnAddressOfMetricsThatIsInUseIsNamed(t *testing.T) {
+	_, err := listen(noArm(), Options{Metrics: &counting{}, MetricsAddress: start(t, noArm()).address})
+	if err == nil || !strings.Contains(err.Error(), "; set another --metrics-address, or stop the process") {
+		t.Error(err)
 	}
 }
 

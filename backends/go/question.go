@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"log/slog"
 
 	"google.golang.org/grpc/codes"
 
@@ -99,7 +100,7 @@ func (s *Service) read(ctx context.Context, verb verb, asked asked) (*question, 
 	if err := s.take(asked.GetNodes(), q); err != nil {
 		return nil, err
 	}
-	if err := q.place(asked); err != nil {
+	if err := q.place(asked, s.log.logger); err != nil {
 		return nil, err
 	}
 	q.trace()
@@ -133,12 +134,13 @@ func (q *question) trace() {
 }
 
 // place takes the pod of the request, which is to be placed.
-func (q *question) place(asked asked) error {
+func (q *question) place(asked asked, logger *slog.Logger) error {
 	if err := q.checkPod(asked.GetPod()); err != nil {
 		return err
 	}
-	q.origin = podOrigin{ctx: q.ctx, call: asked.GetCall(), access: q.terms.pod, pure: q.terms.pure}
+	q.origin = podOrigin{ctx: q.ctx, call: asked.GetCall(), access: q.terms.pod, pure: q.terms.pure, logger: logger}
 	q.pod = q.origin.view(asked.GetPod())
+	namePod(q.ctx, q.pod.view.facts.GetNamespace(), q.pod.view.pod.GetIdentity().GetName())
 	return nil
 }
 
@@ -221,11 +223,7 @@ func checkZeros(form *v1beta1.NodeRef) error {
 func (q *question) checkRows(form string, rows []*v1beta1.NodeRow) error {
 	counts := q.terms.node.counts()
 	for position, row := range rows {
-		wrong := checkPresence(row, q.terms.row, "what this policy declares to read")
-		if wrong == "" {
-			wrong = checkRow(row, counts)
-		}
-		if wrong != "" {
+		if wrong := checkRow(row, q.terms.row, counts, "what this policy declares to read"); wrong != "" {
 			return malformed("nodes.%s.rows[%d]%s", form, position, wrong)
 		}
 	}

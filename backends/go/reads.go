@@ -147,7 +147,7 @@ func (t topology) compare(other topology) int {
 
 // Everything declares all facts and all labels of pods and nodes, with the names of nodes, also those that later versions of
 // the gateway know; where there are no nodes, as in [Bind] and [BeforeFilter], all of the pod. Not included, and declared
-// besides, are [PodIdentity], [NodeUsage], [NodeImages], annotations, JSON, and counts of pods. What is included may be
+// besides, are [PodIdentity], [NodeUsage], [NodeNominated], [NodeImages], annotations, JSON, and counts of pods. What is included may be
 // declared, too, for its key.
 //
 // It is for a policy that cannot know what it reads, such as one with rules of its operator: nearly every change of a node is
@@ -192,9 +192,7 @@ func (r *Reads) NodeAnnotations(prefix string) NodePrefix {
 
 // Node declares parts of nodes.
 func (r *Reads) Node(parts ...NodePart) {
-	for _, part := range parts {
-		r.node.parts.insert(int32(part))
-	}
+	r.node.parts |= setOf(parts...)
 }
 
 // PodLabel declares a label of the pod, and of victims.
@@ -218,9 +216,7 @@ func (r *Reads) PodAnnotations(prefix string) PodPrefix {
 
 // Pod declares parts of the pod, and of victims.
 func (r *Reads) Pod(parts ...PodPart) {
-	for _, part := range parts {
-		r.pod.parts.insert(int32(part))
-	}
+	r.pod.parts |= setOf(parts...)
 }
 
 // PodsBy declares the pods on each node, counted by this, and the attribute of the pod with which [Node.PodsLike] finds

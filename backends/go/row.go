@@ -20,20 +20,15 @@ func rowPartsOf(reads *v1beta1.NodeReads) rowParts {
 	return parts
 }
 
-// checkPresence says which part of a row is missing, as the rest of a sentence that begins with the row's path; empty if
-// none. A node without facts would look like a node without labels.
-func checkPresence(row *v1beta1.NodeRow, parts rowParts, declaration string) string {
+// checkRow says what of a declaration is missing in a row, as the rest of a sentence that begins with the row's path; empty if
+// nothing. A node without facts would look like a node without labels, and a value that is missing would shift all others.
+func checkRow(row *v1beta1.NodeRow, parts rowParts, counts valueCounts, declaration string) string {
 	if parts.name && row.GetName() == "" {
 		return ".name is missing; " + declaration + " has it"
 	}
 	if parts.facts && row.GetFacts() == nil {
 		return ".facts is missing; " + declaration + " has more than the name"
 	}
-	return ""
-}
-
-// checkRow does the same with its values and counts: a value that is missing would shift all others.
-func checkRow(row *v1beta1.NodeRow, counts valueCounts) string {
 	if facts := row.GetFacts(); facts != nil {
 		if wrong := checkFacts(facts, counts); wrong != "" {
 			return ".facts." + wrong

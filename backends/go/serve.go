@@ -55,6 +55,12 @@ type Options struct {
 	Tracer Tracer
 	// Controllers are run in one replica at a time; see module extender-gateway.io/policy/controllers. Nil: there are none.
 	Controllers Controllers
+	// Metrics are served at MetricsAddress; see module extender-gateway.io/policy/metrics. Nil: there are none.
+	Metrics Metrics
+	// MetricsAddress is where GET /metrics is served, such as "0.0.0.0:9090". Empty: nowhere, and nothing is counted.
+	MetricsAddress string
+	// LogCalls writes a line to the log for each call.
+	LogCalls bool
 	// Logger is where problems are logged. Default: slog.Default(), which writes to stderr.
 	Logger *slog.Logger
 	// Stdout is where the line `listening on HOST:PORT` goes. Default: os.Stdout.
@@ -71,6 +77,9 @@ func WithTracer(tracer Tracer) Option { return func(o *Options) { o.Tracer = tra
 func WithControllers(controllers Controllers) Option {
 	return func(o *Options) { o.Controllers = controllers }
 }
+
+// WithMetrics adds metrics to be served at --metrics-address: policy.Main(NoArm(), policy.WithMetrics(metrics.Prometheus())).
+func WithMetrics(metrics Metrics) Option { return func(o *Options) { o.Metrics = metrics } }
 
 // WithLogger replaces slog.Default.
 func WithLogger(logger *slog.Logger) Option { return func(o *Options) { o.Logger = logger } }
@@ -120,7 +129,7 @@ func Serve(ctx context.Context, source Source, options Options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 	if _, err := fmt.Fprintf(bound.options.Stdout, "listening on %s\n", bound.listener.Addr()); err != nil {
-		_ = bound.listener.Close()
+		bound.close()
 		return fmt.Errorf("cannot start: cannot print the address: %w", err)
 	}
 	first, cancel := context.WithCancel(ctx)
@@ -150,6 +159,8 @@ type bound struct {
 	listener net.Listener
 	service  *Service
 	tls      *rotating
+	// metrics are nil if none are served.
+	metrics net.Listener
 }
 
 func listen(source Source, options Options) (*bound, error) {
@@ -164,7 +175,7 @@ func listen(source Source, options Options) (*bound, error) {
 			return nil, err
 		}
 	}
-	service.tracer, service.log.logger = b.options.Tracer, b.options.Logger
+	service.tracer, service.log.logger, service.logCalls = b.options.Tracer, b.options.Logger, b.options.LogCalls
 	if b.options.Controllers != nil {
 		service.Announce(b.options.Controllers)
 	}
@@ -176,7 +187,7 @@ func listen(source Source, options Options) (*bound, error) {
 		}
 		b.options.Tracer.Named(name, version)
 	}
-	if mistake := b.options.TLS.mistake(); mistake != "" {
+	if mistake := b.options.mistake(); mistake != "" {
 		return nil, errors.New(mistake)
 	}
 	if b.options.TLS.Cert != "" {
@@ -184,22 +195,36 @@ func listen(source Source, options Options) (*bound, error) {
 			return nil, err
 		}
 	}
-	listener, err := net.Listen("tcp", b.options.Address)
+	if b.options.MetricsAddress != "" {
+		if b.metrics, err = listenAt("--metrics-address", b.options.MetricsAddress); err != nil {
+			return nil, err
+		}
+		service.metrics = b.options.Metrics
+	}
+	listener, err := listenAt("--address", b.options.Address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; set another --address, or stop the process that uses it",
-			b.options.Address, reasonOfListen(err))
+		b.close()
+		return nil, err
 	}
 	b.listener = &limited{Listener: listener, most: mostConnections(), logger: b.options.Logger}
 	return b, nil
 }
 
-// reasonOfListen is the system's answer without the address, which the text has already.
-func reasonOfListen(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return op.Err
+func listenAt(option, address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; set another %s, or stop the process that uses it", address, reason(err), option)
 	}
-	return err
+	return listener, nil
+}
+
+// close is for one that never answers.
+func (b *bound) close() {
+	for _, listener := range []net.Listener{b.listener, b.metrics} {
+		if listener != nil {
+			_ = listener.Close()
+		}
+	}
 }
 
 // serve answers until ctx ends or the controllers fail, then drains.
@@ -220,9 +245,14 @@ func (b *bound) serve(ctx context.Context) error {
 		reflection.ServiceInfoProvider
 	}{uncompressed{server}, server})
 
+	if b.metrics != nil {
+		b.options.Logger.Info("metrics are served", "address", b.metrics.Addr().String())
+		metrics := metricsServer(b.options.Metrics.Handler(b.service.metricsState), b.metrics, b.options.Logger)
+		defer func() { _ = metrics.Close() }()
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(b.listener) }()
-	controllers := runControllers(b.options.Controllers, status)
+	controllers := b.service.runControllers(status)
 	stop := func() {
 		// They stop while calls in progress finish.
 		controllers.stop()

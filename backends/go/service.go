@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,8 +21,8 @@ import (
 )
 
 // Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
-// NodeTableServiceServer, IntrospectionServiceServer, HookServiceServer and OutcomeServiceServer of package v1beta1. [Main] and
-// [Serve] make one; a program with a gRPC server of its own makes it with [NewService] and registers it with
+// NodeTableServiceServer, IntrospectionServiceServer, HookServiceServer, OutcomeServiceServer and WatchServiceServer of package
+// v1beta1. [Main] and [Serve] make one; a program with a gRPC server of its own makes it with [NewService] and registers it with
 // [Service.Register].
 type Service struct {
 	v1beta1.UnimplementedPolicyServiceServer
@@ -29,15 +30,22 @@ type Service struct {
 	v1beta1.UnimplementedIntrospectionServiceServer
 	v1beta1.UnimplementedHookServiceServer
 	v1beta1.UnimplementedOutcomeServiceServer
+	v1beta1.UnimplementedWatchServiceServer
 
 	from   *Backend
 	tables *tables
 	tracer Tracer
-	log    *failureLog
+	// metrics are nil if calls are not counted.
+	metrics  Metrics
+	logCalls bool
+	log      *failureLog
 	// showing has an entry for each page that is being shown.
 	showing chan struct{}
+	watches watches
 	// controllers are nil if the backend has none.
 	controllers Controllers
+	// leads is the health of the controllers here.
+	leads atomic.Bool
 }
 
 // NewService checks the declaration of the policy, if it is known before args come.
@@ -65,6 +73,9 @@ func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 	}
 	server.RegisterService(&calls, s)
 	v1beta1.RegisterNodeTableServiceServer(server, s)
+	watching := v1beta1.WatchService_ServiceDesc
+	watching.Streams = []grpc.StreamDesc{{StreamName: "Watch", Handler: watch, ServerStreams: true}}
+	server.RegisterService(&watching, s)
 	register := func(service grpc.ServiceDesc, method grpc.MethodDesc) {
 		service.Methods = []grpc.MethodDesc{method}
 		server.RegisterService(&service, s)
@@ -96,6 +107,7 @@ func unary[Q any, PQ interface {
 		if isDecided(fullMethod) {
 			ctx, span = follow(ctx, service.tracer, name)
 		}
+		span, call := service.observe(span)
 		ctx = context.WithValue(ctx, spanKey{}, span)
 		request := PQ(new(Q))
 		var response A
@@ -105,8 +117,12 @@ func unary[Q any, PQ interface {
 			}
 			return err
 		})
-		err = statusOfCall(err)
-		span.End(status.Code(err), status.Convert(err).Message())
+		err = statusOf(err)
+		code, text := status.Code(err), status.Convert(err).Message()
+		span.End(code, text)
+		if call != nil {
+			call.end(service, request, code, text)
+		}
 		if err != nil {
 			_ = grpc.SetTrailer(ctx, trailerOf(err))
 			return nil, err
@@ -122,14 +138,6 @@ func unary[Q any, PQ interface {
 		info := &grpc.UnaryServerInfo{Server: served, FullMethod: fullMethod}
 		return intercept(ctx, nil, info, func(ctx context.Context, _ any) (any, error) { return handle(served, ctx, receive) })
 	}}
-}
-
-// statusOfCall leaves a status as it is.
-func statusOfCall(err error) error {
-	if _, is := status.FromError(err); is {
-		return err
-	}
-	return statusOf(err)
 }
 
 type spanKey struct{}

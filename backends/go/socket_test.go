@@ -166,7 +166,7 @@ func TestWrongAnswersOfAPolicyAreInternal(t *testing.T) {
 		Preempt: &Preempt{Node: func(_ Pod, candidate Candidate) Eviction {
 			return EvictOnly(0, candidate.VictimCount())
 		}},
-		Bind: &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return BindResult{}, nil }},
+		Bind: &Bind{Pod: func(context.Context, BindAsk) (BindResult, error) { return BindResult{}, nil }},
 	}
 	s := start(t, p)
 	nodes, asked := inline(&v1beta1.NodeRow{}), callFor(nil, verbFilter)
@@ -270,7 +270,7 @@ func TestVictimsAreNamedByPosition(t *testing.T) {
 }
 
 func TestABindIsThePolicysWord(t *testing.T) {
-	p := Policy{Name: "p", Version: "1", Bind: &Bind{Pod: func(ctx context.Context, request BindRequest) (BindResult, error) {
+	p := Policy{Name: "p", Version: "1", Bind: &Bind{Pod: func(ctx context.Context, request BindAsk) (BindResult, error) {
 		switch request.Name() {
 		case "bound":
 			return Bound(), nil
@@ -359,7 +359,7 @@ func TestAPolicyThatIsNotReadyIsUnavailable(t *testing.T) {
 func TestAPolicyThatCannotAnswerAboutAPodSaysSo(t *testing.T) {
 	p := noArm()
 	p.Filter.Node = func(Pod, Node) Verdict { panic(CannotAnswer("no claim %d", 7)) }
-	p.Bind = &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) {
+	p.Bind = &Bind{Pod: func(context.Context, BindAsk) (BindResult, error) {
 		return BindResult{}, fmt.Errorf("the extender: %w", CannotAnswer("node locked"))
 	}}
 	s := start(t, p)

@@ -71,6 +71,18 @@ func (t *tables) find(name string) *table {
 	return t.byName[name]
 }
 
+// size is how many tables there are, and how many nodes in all of them.
+func (t *tables) size() (tables, nodes int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, table := range t.byName {
+		table.mu.RLock()
+		nodes += len(table.rows)
+		table.mu.RUnlock()
+	}
+	return len(t.byName), nodes
+}
+
 // open makes a table without rows for a stream.
 func (t *tables) open(first *v1beta1.SyncNodesRequest) (*table, error) {
 	if err := checkTableName(first.GetTable()); err != nil {
@@ -181,7 +193,10 @@ func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1beta1.SyncNodesReq
 		case <-s.tables.stopping.Done():
 			return statusOf(refused(codes.Unavailable, "this backend is shutting down"))
 		case err := <-ended:
-			return endOfStream(err)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
 		case message := <-messages:
 			applied, err := filling.apply(message)
 			if err != nil {
@@ -192,13 +207,6 @@ func (s *Service) SyncNodes(stream grpc.BidiStreamingServer[v1beta1.SyncNodesReq
 			}
 		}
 	}
-}
-
-func endOfStream(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // filling applies the messages of a stream to its table.
@@ -267,11 +275,7 @@ func (f *filling) checked(entries []*v1beta1.TableEntry) (map[uint32]row, error)
 		if field != "" {
 			return nil, malformed("upserts[%d].%s is missing; every entry has an id of at least 1 and a row", position, field)
 		}
-		wrong := checkPresence(entry.GetRow(), f.table.parts, "reads of the table")
-		if wrong == "" {
-			wrong = checkRow(entry.GetRow(), f.table.counts)
-		}
-		if wrong != "" {
+		if wrong := checkRow(entry.GetRow(), f.table.parts, f.table.counts, "reads of the table"); wrong != "" {
 			return nil, malformed("upserts[%d].row%s", position, wrong)
 		}
 		rows[entry.GetId()] = row{message: entry.GetRow(), bytes: memoryOf(entry.GetRow())}

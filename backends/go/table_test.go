@@ -210,6 +210,25 @@ func TestATableSaysWhatItsRowsContain(t *testing.T) {
 	}
 }
 
+func TestNominatedPodsComeWithRowsOfEitherForm(t *testing.T) {
+	var reads Reads
+	reads.Node(NodeNominated)
+	s := start(t, filters(Filter{Reads: &reads, Node: func(_ Pod, node Node) Verdict {
+		return Reject(fmt.Sprint("nominated: ", node.Nominated().GetRequested().GetPods()))
+	}}))
+	row := func(pods int64) *v1beta1.NodeRow {
+		return &v1beta1.NodeRow{Facts: &v1beta1.NodeFacts{}, Nominated: &Usage{Requested: &Resources{Pods: pods}}}
+	}
+	table := s.fill(&reads)
+	table.upsert(1, row(3))
+	response, err := s.Filter(within(t), &v1beta1.FilterRequest{
+		Call: callFor(&reads, verbFilter), Pod: podMessage(), Nodes: table.named(1, []uint32{1, 0}, row(4)),
+	})
+	if got := response.GetRejections(); err != nil || len(got) != 2 || got[0].GetReason()+got[1].GetReason() != "nominated: 3nominated: 4" {
+		t.Errorf("%v, %v", response, err)
+	}
+}
+
 // A table whose rows have something else is as good as none, also one that has more.
 func TestATableIsForOneDeclaration(t *testing.T) {
 	s := start(t, naming())

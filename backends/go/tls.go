@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -118,14 +119,8 @@ func (f TLSFiles) read() ([3][]byte, error) {
 	return contents, nil
 }
 
-// reason is the system's answer without the path, which the text has already.
-func reason(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
+// reason is the system's answer without the path or the address, which the text has already.
+func reason(err error) error { return cmp.Or(errors.Unwrap(err), err) }
 
 func (f TLSFiles) config(contents [3][]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])

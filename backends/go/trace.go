@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -43,13 +44,7 @@ func follow(ctx context.Context, tracer Tracer, method string) (context.Context,
 	if len(parents) != 1 {
 		return ctx, untraced{}
 	}
-	state := ""
-	for _, given := range metadata.ValueFromIncomingContext(ctx, "tracestate") {
-		if state != "" {
-			state += ","
-		}
-		state += given
-	}
+	state := strings.Join(metadata.ValueFromIncomingContext(ctx, "tracestate"), ",")
 	traced, span := tracer.Start(ctx, method, parents[0], state)
 	if span == nil {
 		return ctx, untraced{}

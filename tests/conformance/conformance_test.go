@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
@@ -85,9 +86,16 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 		line, scheme = append(line, tls.serverOptions()...), "https"
 	}
 	server := serve(t, path, line)
-	junit := filepath.Join(t.TempDir(), "junit.xml")
+	reports := outFolder(t, "conformance-reports")
+	if tls != nil {
+		reports = outFolder(t, "conformance-reports-tls")
+	}
+	file := filepath.Join(reports, strings.NewReplacer(" ", "-", "(", "", ")", "").Replace(b.name)+".yaml")
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
 	// Others are checked at the same time, so slow calls say nothing.
-	options := []string{"--call-timeout", "30s", "--wait", "30s", "--strict", "--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
+	options := []string{"--call-timeout", "30s", "--wait", "30s", "--strict", "--quiet", "--report", file, "--endpoint", scheme + "://" + server.Address}
 	if args := b.args(t); args != "" {
 		options = append(options, "--args", args)
 	}
@@ -112,7 +120,7 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	if err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
-	found := read(t, junit)
+	found := read(t, file)
 	found.backend, found.took = b.name, time.Since(begun)
 	return found
 }
@@ -141,19 +149,9 @@ func serveIn(t *testing.T, dir, path string, line []string) *process.Server {
 	return server
 }
 
-// suiteXML is what policy-conformance writes.
-type suiteXML struct {
-	Cases []struct {
-		Class   string `xml:"classname,attr"`
-		Name    string `xml:"name,attr"`
-		Failure *struct {
-			Message string `xml:"message,attr"`
-		} `xml:"failure"`
-		Skipped *struct {
-			Message string `xml:"message,attr"`
-		} `xml:"skipped"`
-		Output *string `xml:"system-out"`
-	} `xml:"testcase"`
+// published is a part of what policy-conformance writes.
+type published struct {
+	Results []struct{ Case, Outcome, Why string }
 }
 
 func read(t *testing.T, file string) result {
@@ -165,18 +163,18 @@ func read(t *testing.T, file string) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var parsed suiteXML
-	if err := xml.Unmarshal(content, &parsed); err != nil {
+	var parsed published
+	if err := yaml.Unmarshal(content, &parsed); err != nil {
 		t.Fatalf("%v in %s", err, content)
 	}
-	found := result{cases: len(parsed.Cases), skipped: map[string]int{}}
-	for _, c := range parsed.Cases {
-		switch {
-		case c.Failure != nil:
-			found.failures = append(found.failures, c.Class+"."+c.Name)
-		case c.Skipped != nil:
-			found.skipped[c.Skipped.Message]++
-		case c.Output != nil:
+	found := result{cases: len(parsed.Results), skipped: map[string]int{}}
+	for _, c := range parsed.Results {
+		switch c.Outcome {
+		case "failed":
+			found.failures = append(found.failures, c.Case)
+		case "skipped":
+			found.skipped[c.Why]++
+		case "warning":
 			found.warnings++
 		}
 	}
@@ -200,12 +198,21 @@ func report(t *testing.T, name string, results []result) {
 			r.took.Seconds(), strings.Join(reasons, "; "))
 	}
 	t.Log("\n" + table.String())
+	if err := os.WriteFile(filepath.Join(outFolder(t, ""), name), []byte(table.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outFolder is a folder for what tests leave to people, next to the module's.
+func outFolder(t *testing.T, name string) string {
+	t.Helper()
 	module, err := binaries.ModuleDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(module, ".out")
-	if err := errors.Join(os.MkdirAll(out, 0o755), os.WriteFile(filepath.Join(out, name), []byte(table.String()), 0o644)); err != nil {
+	folder := filepath.Join(module, ".out", name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return folder
 }

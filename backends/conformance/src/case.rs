@@ -1,14 +1,10 @@
 //! A case of the suite, and how it ends.
 
+use conformance_report::{CaseInfo, Level, Outcome, printable};
 use futures_util::future::BoxFuture;
-
 use tonic::Status;
 
-use crate::{
-    client::{printable, shown},
-    declared::Verb,
-    suite::Suite,
-};
+use crate::{client::shown, declared::Verb, suite::Suite};
 
 /// Why a case does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,25 +75,14 @@ pub(crate) fn skipped<T>(reason: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Skipped(reason.into()))
 }
 
-/// How strict a rule is, in the sense of RFC 2119.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// A backend that breaks it does not conform.
-    Must,
-    /// A backend that breaks it conforms, and its author should know.
-    Should,
-}
-
 /// What a case asks the backend.
 pub(crate) type Check = for<'a> fn(&'a Suite, Option<Verb>) -> BoxFuture<'a, Result<(), Stop>>;
 
 /// One question to the backend, and the rules of SPEC.md that its answer must keep.
 #[derive(Clone, Debug)]
 pub struct Case {
-    pub(crate) name: String,
-    pub(crate) title: &'static str,
-    pub(crate) rules: &'static [&'static str],
-    pub(crate) level: Level,
+    /// Its name and rules.
+    pub info: CaseInfo,
     pub(crate) verb: Option<Verb>,
     pub(crate) check: Check,
 }
@@ -105,52 +90,18 @@ pub struct Case {
 impl Case {
     /// Such as `filter.evaluated`.
     pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What holds if the case passes.
-    pub fn title(&self) -> &'static str {
-        self.title
-    }
-
-    /// The numbers of the sentences in SPEC.md, such as `11.1`.
-    pub fn rules(&self) -> &'static [&'static str] {
-        self.rules
-    }
-
-    /// How strict these are.
-    pub fn level(&self) -> Level {
-        self.level
+        self.info.name()
     }
 }
 
-/// The result of a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The rule is kept.
-    Passed,
-    /// A [`Level::Must`] is broken.
-    Failed(String),
-    /// A [`Level::Should`] is broken.
-    Warned(String),
-    /// The backend does not declare what the case is about.
-    Skipped(String),
-}
-
-impl Outcome {
-    pub(crate) fn of(level: Level, ended: Result<(), Stop>) -> Self {
-        match (ended, level) {
-            (Ok(()), _) => Self::Passed,
-            (Err(Stop::Skipped(reason)), _) => Self::Skipped(printable(&reason)),
-            (Err(Stop::Broken(breach)), _) => Self::Failed(printable(&breach.text)),
-            (Err(Stop::Failed(text)), Level::Must) => Self::Failed(printable(&text)),
-            (Err(Stop::Failed(text)), Level::Should) => Self::Warned(printable(&text)),
-        }
-    }
-
-    /// Whether a backend with this result does not conform; strictly, that is also one that breaks a rule of SHOULD.
-    pub fn fails(&self, strict: bool) -> bool {
-        matches!(self, Self::Failed(_)) || strict && matches!(self, Self::Warned(_))
+/// The result of a case of this level.
+pub(crate) fn outcome(level: Level, ended: Result<(), Stop>) -> Outcome {
+    match (ended, level) {
+        (Ok(()), _) => Outcome::Passed,
+        (Err(Stop::Skipped(reason)), _) => Outcome::Skipped(printable(&reason)),
+        (Err(Stop::Broken(breach)), _) => Outcome::Failed(printable(&breach.text)),
+        (Err(Stop::Failed(text)), Level::Must) => Outcome::Failed(printable(&text)),
+        (Err(Stop::Failed(text)), Level::Should) => Outcome::Warned(printable(&text)),
     }
 }
 
@@ -177,10 +128,12 @@ macro_rules! row {
     };
     ($all:ident, ($name:literal, $level:ident, $rules:tt, $title:literal), |$suite:ident| $body:expr) => {
         $all.push($crate::case::Case {
-            name: $name.to_owned(),
-            title: $title,
-            rules: &$rules,
-            level: $crate::case::Level::$level,
+            info: conformance_report::CaseInfo {
+                name: $name.to_owned(),
+                title: $title,
+                rules: &$rules,
+                level: conformance_report::Level::$level,
+            },
             verb: None,
             check: |$suite, _| Box::pin(async move { $body }),
         })
@@ -190,10 +143,12 @@ macro_rules! row {
         |$suite:ident, $verb:ident| $body:expr
     ) => {
         $all.extend($verbs.iter().map(|verb: &$crate::declared::Verb| $crate::case::Case {
-            name: format!("{}.{}", verb.name(), $name),
-            title: $title,
-            rules: &$rules,
-            level: $crate::case::Level::$level,
+            info: conformance_report::CaseInfo {
+                name: format!("{}.{}", verb.name(), $name),
+                title: $title,
+                rules: &$rules,
+                level: conformance_report::Level::$level,
+            },
             verb: Some(*verb),
             check: |$suite, verb| {
                 Box::pin(async move {

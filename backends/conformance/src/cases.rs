@@ -26,6 +26,7 @@ mod table_life;
 mod table_rules;
 mod time;
 mod undeclared;
+mod watch;
 
 pub(crate) use self::bind::BINDING;
 use crate::case::Case;
@@ -57,6 +58,7 @@ pub fn all() -> Vec<Case> {
         bind::cases(),
         hooks::cases(),
         outcomes::cases(),
+        watch::cases(),
         replicas::cases(),
         table::cases(),
         table_rules::cases(),

@@ -5,6 +5,7 @@ mod readable;
 use std::{error::Error as _, time::Duration};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use conformance_report::printable;
 use extender_policy_api::limits;
 use extender_policy_api::v1beta1::{
     self as api, hook_service_server::SERVICE_NAME as HOOK_SERVICE, policy_service_server::SERVICE_NAME,
@@ -39,9 +40,6 @@ const HEADERS: u32 = 16 << 20;
 
 /// The longest response of other services: what is shown, and a little around it.
 const MAX_OTHER_BYTES: usize = limits::JSON_BYTES + 64;
-
-/// The longest text of a backend that is shown, in characters.
-const LONGEST_TEXT: usize = 600;
 
 /// The length of the prefix of a gRPC message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -343,19 +341,6 @@ pub(crate) fn shown(status: &Status) -> String {
     if message.is_empty() { code } else { format!("{code}: {message}") }
 }
 
-/// What a backend sends, without what would change a terminal or the order of the text, and not endlessly.
-pub(crate) fn printable(text: &str) -> String {
-    let is_harmless = |char: &char| {
-        let changes_order =
-            matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        !char.is_control() && !changes_order && !matches!(char, '\u{2028}' | '\u{2029}')
-    };
-    let mut chars = text.chars();
-    let shown: String =
-        chars.by_ref().take(LONGEST_TEXT).map(|char| if is_harmless(&char) { char } else { ' ' }).collect();
-    if chars.next().is_some() { format!("{shown}…") } else { shown }
-}
-
 /// A response is not longer than the gateway reads.
 fn short_enough(path: &str, method: &str, nodes: u32, bytes: usize) -> Result<(), Stop> {
     let most = longest(path, nodes);
@@ -440,12 +425,6 @@ impl Decoder for Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_backend_sends_cannot_spoil_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a [31mb c d");
-        assert!(printable(&"x".repeat(10_000)).ends_with("x…"));
-    }
 
     #[test]
     fn a_response_is_as_long_as_the_gateway_reads() {

@@ -1,7 +1,6 @@
 //! Checks that a running policy backend keeps the rules of `proto/SPEC.md`: the program `policy-conformance`.
 //!
-//! [`cases`] has the questions, [`suite`] what they share; [`spec`] finds the sentence behind each of them, and
-//! [`report`] and [`junit()`] print how they ended. The suite speaks gRPC and protobuf alone: it shares no code with the
+//! [`cases`] has the questions, [`suite`] what they share, and [`report`] prints how they ended. The suite speaks gRPC and protobuf alone: it shares no code with the
 //! gateway or an SDK, so that it does not share their mistakes.
 
 mod answer;
@@ -9,12 +8,10 @@ mod asked;
 mod case;
 mod cases;
 mod client;
-mod junit;
 mod options;
 mod probe;
 mod report;
 mod run;
-mod spec;
 mod suite;
 mod table;
 mod timing;
@@ -26,16 +23,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use conformance_report::Finding;
 use policy_questions::{declared, digest, hook, objects, question, random, sent};
 use tonic::{Code, Status};
 
 pub use self::{
-    case::{Case, Level, Outcome},
+    case::Case,
     cases::{all, plain},
-    junit::junit,
-    options::{Asking, ListFormat, Options, Target, UsageError},
+    options::{Asking, Options, Target, UsageError},
     probe::{Mode, Probe},
-    report::{list, markdown, progress, summary, title},
+    report::{markdown, summary, title},
     run::Run,
     suite::Suite,
     timing::Timing,
@@ -49,32 +46,13 @@ use self::{
 /// The pause before a backend that is starting is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How a case ended.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The case.
-    pub case: Case,
-    /// Its end.
-    pub outcome: Outcome,
-    /// The time that it took.
-    pub took: Duration,
-    /// The sentence that is broken, if it is not one of the case's.
-    sentence: Option<&'static str>,
-}
-
-impl Finding {
-    fn of(case: &Case, ended: Result<(), case::Stop>, took: Duration) -> Self {
-        let sentence = match &ended {
-            Err(case::Stop::Broken(breach)) => Some(breach.rule),
-            _ => None,
-        };
-        Self { outcome: Outcome::of(case.level, ended), case: case.clone(), took, sentence }
-    }
-
-    /// The numbers of the sentences that the case checks, or of the one that is broken.
-    pub fn rules(&self) -> &[&'static str] {
-        self.sentence.as_ref().map_or(self.case.rules(), std::slice::from_ref)
-    }
+/// How a case ended, with the sentence that is broken if it is not one of the case's.
+fn finding(case: &Case, ended: Result<(), case::Stop>, took: Duration) -> Finding {
+    let sentence = match &ended {
+        Err(case::Stop::Broken(breach)) => Some(breach.rule),
+        _ => None,
+    };
+    Finding { outcome: case::outcome(case.info.level, ended), case: case.info.clone(), took, sentence }
 }
 
 /// Why no case could be run.
@@ -176,7 +154,7 @@ impl Case {
     /// Asks the backend.
     pub async fn run(&self, suite: &Suite) -> Finding {
         let begun = Instant::now();
-        Finding::of(self, (self.check)(suite, self.verb).await, begun.elapsed())
+        finding(self, (self.check)(suite, self.verb).await, begun.elapsed())
     }
 }
 

@@ -1,17 +1,15 @@
 //! `policy-conformance`: checks a running policy backend.
 
 use std::{
-    fs,
     io::{self, Write as _},
-    path::Path,
     process::ExitCode,
     time::Duration,
 };
 
 use clap::Parser as _;
+use conformance_report::{Finding, junit, print, progress};
 use policy_conformance::{
-    Case, Finding, ListFormat, Options, Run, StartError, Suite, UsageError, all, begin, junit, list,
-    markdown, plain, progress, summary, title, yaml,
+    Case, Options, Run, StartError, Suite, UsageError, all, begin, markdown, plain, summary, title, yaml,
 };
 
 /// Exit status if a case failed, and if none could be run.
@@ -47,27 +45,21 @@ enum Failure {
 
 /// Whether all cases passed or were skipped.
 fn run(options: &Options) -> Result<bool, Failure> {
-    if let Some(format) = options.list {
-        let cases = selected(options);
-        print(&match format {
-            ListFormat::Text => list(&cases),
-            ListFormat::Markdown => markdown(&cases),
-        });
+    let infos: Vec<_> = selected(options).into_iter().map(|case| case.info).collect();
+    if let Some(list) = options.selection.listed(&infos, markdown) {
+        print(&list);
         return Ok(true);
     }
     let target = options.target()?;
-    if selected(options).is_empty() {
+    if infos.is_empty() {
         return Err(Failure::NoCase);
     }
     // Two threads: answers are read while the next requests are made.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let (suite, findings) = runtime.map_err(Failure::Runtime)?.block_on(ask(options, target))?;
-    if let Some(path) = &options.report {
-        write(path, &yaml(&suite, &findings))?;
-    }
-    if let Some(path) = &options.junit {
-        write(path, &junit(&findings, options.strict))?;
-    }
+    let junit = || junit("policy-conformance", &findings, options.strict);
+    let written = options.selection.write(|| yaml(&suite, &findings), junit);
+    written.map_err(|(path, source)| Failure::Write { path: path.display().to_string(), source })?;
     Ok(!findings.iter().any(|finding| finding.outcome.fails(options.strict)))
 }
 
@@ -84,7 +76,7 @@ async fn ask(
     for case in unselected.chain(selected(options)) {
         let finding = run.case(&case).await;
         if is_selected(options, &case) || finding.outcome.fails(options.strict) {
-            print(&progress(&finding, options.quiet));
+            print(&progress(&finding, options.selection.quiet));
             findings.push(finding);
         }
     }
@@ -97,16 +89,5 @@ fn selected(options: &Options) -> Vec<Case> {
 }
 
 fn is_selected(options: &Options, case: &Case) -> bool {
-    let named = |texts: &[String]| texts.iter().any(|text| case.name().contains(text.as_str()));
-    (options.only.is_empty() || named(&options.only)) && !named(&options.skip)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|source| Failure::Write { path: path.display().to_string(), source })
-}
-
-/// Standard output may be closed, as by `head`; the exit status still says how the cases ended.
-fn print(text: &str) {
-    let mut stdout = io::stdout().lock();
-    drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+    options.selection.has(case.name())
 }

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
+use conformance_report::Selection;
 use extender_policy_api::v1beta1::{
     self as api, hook_service_server, introspection_service_server, node_table_service_server,
 };
@@ -45,18 +46,9 @@ pub struct Options {
     /// How to ask it.
     #[command(flatten)]
     pub asking: Asking,
-    /// Runs the cases whose name contains one of these.
-    #[arg(long = "only", value_name = "TEXT")]
-    pub only: Vec<String>,
-    /// Omits the cases whose name contains one of these.
-    #[arg(long = "skip", value_name = "TEXT")]
-    pub skip: Vec<String>,
-    /// Writes the results as XML in the format of `JUnit`.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// Writes the results as YAML, with the versions, what the backend declares, and how long its calls took.
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// Which cases run, and where their results go.
+    #[command(flatten)]
+    pub selection: Selection,
     /// The timeout that the gateway's configuration has for the backend: slower calls are a warning.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "200ms")]
     pub call_timeout: Duration,
@@ -66,12 +58,6 @@ pub struct Options {
     /// Rules of SHOULD count as failures, too.
     #[arg(long)]
     pub strict: bool,
-    /// Prints only what did not pass, and the summary.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Lists the cases with their rules, or the rules with their cases for documentation, and asks nothing.
-    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
-    pub list: Option<ListFormat>,
 }
 
 /// How to reach and ask a backend.
@@ -113,15 +99,6 @@ pub struct Asking {
     /// Waits until a backend that is starting answers and its policy can decide, such as 30s.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub wait: Duration,
-}
-
-/// How the cases are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ListFormat {
-    /// A line for each case.
-    Text,
-    /// A table of the sentences of SPEC.md.
-    Markdown,
 }
 
 /// A pod that may be bound.

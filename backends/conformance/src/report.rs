@@ -2,17 +2,14 @@
 
 use std::fmt::Write as _;
 
+use conformance_report::{CaseInfo, Finding, counts, numbers, printable};
+
 use crate::{
-    Case, Finding, Level, Outcome, Suite, Timing,
+    Suite, Timing,
     cases::BINDING,
-    client::printable,
     declared::{Terms, Verb},
-    spec,
     trail::counted,
 };
-
-/// The width of a case's name in a list.
-const NAME: usize = 36;
 
 /// The backend, and how many cases it is asked.
 pub fn title(suite: &Suite, cases: usize) -> String {
@@ -42,49 +39,11 @@ pub(crate) fn marks(terms: Terms<'_>) -> Vec<&'static str> {
     marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect()
 }
 
-/// One case: a line, and for one that did not pass why, with the sentences behind it.
-pub fn progress(finding: &Finding, quiet: bool) -> String {
-    let Finding { case, outcome, .. } = finding;
-    let name = case.name();
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ = match outcome {
-        Outcome::Passed | Outcome::Skipped(_) if quiet => Ok(()),
-        Outcome::Passed => writeln!(text, "ok    {name}"),
-        Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {reason}"),
-        Outcome::Failed(why) => writeln!(text, "FAIL  {name}\n{}", because(finding, why)),
-        Outcome::Warned(why) => writeln!(text, "warn  {name}\n{}", because(finding, why)),
-    };
-    text
-}
-
-fn because(finding: &Finding, why: &str) -> String {
-    let mut text = format!("        {why}\n");
-    for number in finding.rules() {
-        let sentence = spec::sentence(number).unwrap_or_default();
-        // As above.
-        let _ = writeln!(text, "        SPEC.md {number}: {sentence}");
-    }
-    text.truncate(text.trim_end().len());
-    text
-}
-
-/// How many cases passed, failed, were a warning, and were skipped.
-pub(crate) fn counts(findings: &[Finding]) -> [usize; 4] {
-    let count = |of: fn(&Outcome) -> bool| findings.iter().filter(|finding| of(&finding.outcome)).count();
-    [
-        count(|outcome| *outcome == Outcome::Passed),
-        count(|outcome| matches!(outcome, Outcome::Failed(_))),
-        count(|outcome| matches!(outcome, Outcome::Warned(_))),
-        count(|outcome| matches!(outcome, Outcome::Skipped(_))),
-    ]
-}
-
 /// How long calls took, how many cases ended how, and what the reader could overlook. `over` is why the run ended early.
 pub fn summary(suite: &Suite, findings: &[Finding], over: Option<&str>) -> String {
     let [passed, failed, warnings, skipped] = counts(findings);
     let mut text = times(&suite.timings());
-    // As above.
+    // Writing to a string does not fail.
     let _ = writeln!(text, "\n{passed} passed, {failed} failed, {warnings} warnings, {skipped} skipped");
     if let Some(over) = over {
         let _ = writeln!(text, "note: {over}: the cases since then were not run, and count as skipped");
@@ -127,49 +86,47 @@ fn times(timings: &[Timing]) -> String {
     if timings.is_empty() { String::new() } else { lines.fold(head, |text, line| text + &line) }
 }
 
-/// The names of the cases with their rules.
-pub fn list(cases: &[Case]) -> String {
-    let line = |case: &Case| {
-        let level = match case.level() {
-            Level::Must => "MUST  ",
-            Level::Should => "SHOULD",
-        };
-        format!("{:NAME$} {level} {:12} {}\n", case.name(), case.rules().join(", "), case.title())
-    };
-    cases.iter().map(line).collect()
-}
-
-/// The sentences of SPEC.md with the cases that check them, as a table of Markdown.
-pub fn markdown(cases: &[Case]) -> String {
-    let mut text = String::from("| sentence | what it says | cases |\n|---|---|---|\n");
-    for number in spec::numbers() {
-        let checks = |case: &&Case| case.rules().contains(&number);
-        let names: Vec<_> = cases.iter().filter(checks).map(|case| format!("`{}`", case.name())).collect();
-        let sentence = spec::sentence(number).unwrap_or_default().replace('|', "\\|");
-        // As above.
-        let _ = writeln!(text, "| {number} | {sentence} | {} |", names.join(" "));
-    }
-    text
+/// The sentences with numbers, with the cases that check them, as a table of Markdown.
+pub fn markdown(cases: &[CaseInfo]) -> String {
+    conformance_report::markdown(&numbers(), cases)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::cases;
 
+    fn all() -> Vec<CaseInfo> {
+        cases::all().into_iter().map(|case| case.info).collect()
+    }
+
     #[test]
-    fn the_list_names_level_rules_and_title() {
-        let cases = cases::all();
-        let list = list(&cases);
-        assert_eq!(list.lines().count(), cases.len());
-        let evaluated = format!("{:NAME$} MUST   11.1", "filter.evaluated");
-        assert!(list.contains(&evaluated), "{list}");
+    fn each_sentence_has_a_case_and_each_case_has_sentences() {
+        let (numbers, cases) = (numbers().into_iter().collect::<BTreeSet<_>>(), all());
+        let checked: BTreeSet<_> = cases.iter().flat_map(|case| case.rules).copied().collect();
+        let unchecked: Vec<_> = numbers.difference(&checked).collect();
+        let unknown: Vec<_> = checked.difference(&numbers).collect();
+        assert!(
+            unchecked.is_empty() && unknown.is_empty(),
+            "without a case: {unchecked:?}; unknown: {unknown:?}"
+        );
+        assert!(cases.iter().all(|case| !case.rules.is_empty()));
+    }
+
+    #[test]
+    fn the_names_of_cases_are_unique_and_there_are_enough() {
+        let cases = all();
+        let names: BTreeSet<_> = cases.iter().map(CaseInfo::name).collect();
+        assert_eq!(names.len(), cases.len());
+        assert!(names.len() >= 120, "{}", names.len());
     }
 
     #[test]
     fn the_table_of_the_documentation_is_fresh() {
         let page = include_str!("../../../docs/conformance.md");
-        let table = markdown(&cases::all());
+        let table = markdown(&all());
         assert!(
             page.ends_with(&table),
             "replace the table of docs/conformance.md by `policy-conformance --list=markdown`"

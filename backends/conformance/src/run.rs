@@ -5,10 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    Finding,
     case::{Breach, Case, Stop},
     suite::Suite,
 };
+use conformance_report::Finding;
 
 /// A run of cases against one backend.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
             Some(over) => Err(Stop::Skipped(over.to_owned())),
             None => self.ended(case).await,
         };
-        Finding::of(case, ended, begun.elapsed())
+        crate::finding(case, ended, begun.elapsed())
     }
 
     async fn ended(&mut self, case: &Case) -> Result<(), Stop> {

@@ -13,7 +13,7 @@ use std::{
 
 use extender_policy_controllers::{Controllers, Leading, LeaseName};
 use extender_policy_sdk::{
-    Backend, Info, Introspect, IntrospectError, Node, Pod, Policy, Reads, Verb, Verdict, run,
+    Backend, Info, IntrospectAsk, IntrospectError, Node, Pod, Policy, Reads, Verb, Verdict, run,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -105,7 +105,7 @@ impl Policy for Heartbeat {
         Verdict::Accept
     }
 
-    fn introspect(&self, _: &Introspect<'_>) -> Result<Value, IntrospectError> {
+    fn introspect(&self, _: &IntrospectAsk<'_>) -> Result<Value, IntrospectError> {
         let written = self.heart.written.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(json!({ "written": *written }))
     }

@@ -25,7 +25,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -39,6 +38,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 
 	"extender-gateway.io/policy"
@@ -185,7 +185,7 @@ func (s span) Set(key string, value any) {
 }
 
 func (s span) End(code codes.Code, message string) {
-	name := nameOf(code)
+	name := rpccode.Code(code).String()
 	s.span.SetAttributes(attribute.String("rpc.response.status_code", name))
 	// A request that the gateway cancels because the call is decided without it is not an error.
 	if code != codes.OK && code != codes.Canceled {
@@ -193,17 +193,4 @@ func (s span) End(code codes.Code, message string) {
 		s.span.SetStatus(otelcodes.Error, message)
 	}
 	s.span.End()
-}
-
-// nameOf is the code as the contract writes it: UNAVAILABLE.
-func nameOf(code codes.Code) string {
-	names := [...]string{
-		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-		"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-	}
-	if int(code) < len(names) {
-		return names[code]
-	}
-	return strconv.Itoa(int(code))
 }

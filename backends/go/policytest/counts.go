@@ -33,105 +33,98 @@ func attributeOf(pod *v1beta1.Pod, by v1beta1.PodCountBy, label string) (attribu
 
 // podCounts are the pods on a node, counted as a verb declares.
 func podCounts(counted *v1beta1.PodCountReads, node *Node) *v1beta1.PodCounts {
-	reported := map[string]bool{}
-	for _, amounts := range []*v1beta1.Resources{node.row.GetFacts().GetAllocatable(), node.row.GetFacts().GetCapacity()} {
-		for name := range amounts.GetOthers() {
-			reported[name] = true
-		}
-	}
-	found := map[attribute]*v1beta1.PodCount{}
+	reported := map[string]int64{}
+	maps.Copy(reported, node.row.GetFacts().GetAllocatable().GetOthers())
+	maps.Copy(reported, node.row.GetFacts().GetCapacity().GetOthers())
+	found := map[attribute]*tally{}
 	for _, equal := range node.pods {
-		of, has := attributeOf(equal.pod, counted.GetBy(), counted.GetLabel())
-		if !has || equal.pods == 0 {
-			continue
-		}
-		count := found[of]
-		if count == nil {
-			count = &v1beta1.PodCount{Namespace: of.namespace, Value: of.value}
-			found[of] = count
-		}
-		count.Pods += equal.pods
-		count.Terminating += equal.terminating
-		if counted.GetRequests() {
-			count.Requested = add(count.Requested, equal, func(name string) bool { return reported[name] })
+		if of, has := attributeOf(equal.pod, counted.GetBy(), counted.GetLabel()); has {
+			count(found, of, equal, counted.GetRequests(), reported)
 		}
 	}
-	return limitedCounts(slices.Collect(maps.Values(found)))
-}
-
-func limitedCounts(all []*v1beta1.PodCount) *v1beta1.PodCounts {
+	var all []*v1beta1.PodCount
+	for of, t := range found {
+		all = append(all, &v1beta1.PodCount{
+			Namespace: of.namespace, Value: of.value, Pods: t.pods, Terminating: t.terminating, Requested: t.requested,
+		})
+	}
 	counts := &v1beta1.PodCounts{}
-	slices.SortFunc(all, func(one, two *v1beta1.PodCount) int {
-		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), compareCounts(one, two))
+	counts.Counts, counts.OmittedPods = limited(all, limits.NodeCounts, func(one, two *v1beta1.PodCount) int {
+		return cmp.Or(strings.Compare(one.GetNamespace(), two.GetNamespace()), strings.Compare(one.GetValue(), two.GetValue()))
 	})
-	for _, count := range all {
-		if len(count.GetValue()) > limits.CountedValueBytes || len(counts.Counts) == limits.NodeCounts {
-			counts.OmittedPods += count.GetPods()
-		} else {
-			counts.Counts = append(counts.Counts, count)
-		}
-	}
-	slices.SortFunc(counts.Counts, compareCounts)
 	return counts
-}
-
-func compareCounts(one, two *v1beta1.PodCount) int {
-	return cmp.Or(strings.Compare(one.GetNamespace(), two.GetNamespace()), strings.Compare(one.GetValue(), two.GetValue()))
 }
 
 // topologyCounts are the pods in the cluster that are like the pod, added up as a verb declares.
 func topologyCounts(counted *v1beta1.TopologyCountReads, pod *v1beta1.Pod, nodes []*Node) *v1beta1.TopologyCounts {
+	counts := &v1beta1.TopologyCounts{}
 	wanted, has := attributeOf(pod, counted.GetBy(), counted.GetLabel())
 	if !has {
-		return &v1beta1.TopologyCounts{}
+		return counts
 	}
-	found := map[string]*v1beta1.DomainCount{}
+	found := map[string]*tally{}
 	for _, node := range nodes {
 		value, is := node.row.GetFacts().GetLabels().GetEntries()[counted.GetTopologyKey()]
 		if counted.GetTopologyKey() != "" && !is {
 			continue
 		}
 		for _, equal := range node.pods {
-			if of, has := attributeOf(equal.pod, counted.GetBy(), counted.GetLabel()); !has || of != wanted || equal.pods == 0 {
-				continue
-			}
-			domain := found[value]
-			if domain == nil {
-				domain = &v1beta1.DomainCount{Value: value}
-				found[value] = domain
-			}
-			domain.Pods += equal.pods
-			domain.Terminating += equal.terminating
-			if counted.GetRequests() {
-				domain.Requested = add(domain.Requested, equal, func(name string) bool {
-					_, requested := pod.GetFacts().GetRequests().GetOthers()[name]
-					return requested
-				})
+			if of, has := attributeOf(equal.pod, counted.GetBy(), counted.GetLabel()); has && of == wanted {
+				count(found, value, equal, counted.GetRequests(), pod.GetFacts().GetRequests().GetOthers())
 			}
 		}
 	}
-	return limitedDomains(slices.Collect(maps.Values(found)))
-}
-
-func limitedDomains(all []*v1beta1.DomainCount) *v1beta1.TopologyCounts {
-	counts := &v1beta1.TopologyCounts{}
-	byValue := func(one, two *v1beta1.DomainCount) int { return strings.Compare(one.GetValue(), two.GetValue()) }
-	slices.SortFunc(all, func(one, two *v1beta1.DomainCount) int {
-		return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), byValue(one, two))
+	var all []*v1beta1.DomainCount
+	for value, t := range found {
+		all = append(all, &v1beta1.DomainCount{Value: value, Pods: t.pods, Terminating: t.terminating, Requested: t.requested})
+	}
+	counts.Domains, counts.OmittedPods = limited(all, limits.Domains, func(one, two *v1beta1.DomainCount) int {
+		return strings.Compare(one.GetValue(), two.GetValue())
 	})
-	for _, domain := range all {
-		if len(counts.Domains) == limits.Domains {
-			counts.OmittedPods += domain.GetPods()
-		} else {
-			counts.Domains = append(counts.Domains, domain)
-		}
-	}
-	slices.SortFunc(counts.Domains, byValue)
 	return counts
 }
 
+// tally are pods that count together.
+type tally struct {
+	pods, terminating uint32
+	requested         *v1beta1.Resources
+}
+
+// count adds equal pods to those with this key and, if they are declared, their requests with these extended resources.
+func count[K comparable](found map[K]*tally, key K, equal running, requests bool, extended map[string]int64) {
+	if equal.pods == 0 {
+		return
+	}
+	if found[key] == nil {
+		found[key] = &tally{}
+	}
+	t := found[key]
+	t.pods += equal.pods
+	t.terminating += equal.terminating
+	if requests {
+		t.requested = add(t.requested, equal, extended)
+	}
+}
+
+// limited are the counts with the most pods, in their order, and how many pods the others have.
+func limited[C interface {
+	GetPods() uint32
+	GetValue() string
+}](all []C, most int, compare func(C, C) int) (kept []C, omitted uint32) {
+	slices.SortFunc(all, func(one, two C) int { return cmp.Or(cmp.Compare(two.GetPods(), one.GetPods()), compare(one, two)) })
+	for _, count := range all {
+		if len(count.GetValue()) > limits.CountedValueBytes || len(kept) == most {
+			omitted += count.GetPods()
+		} else {
+			kept = append(kept, count)
+		}
+	}
+	slices.SortFunc(kept, compare)
+	return kept, omitted
+}
+
 // add adds the pods' requests, of extended resources those with these names.
-func add(sum *v1beta1.Resources, equal running, extended func(string) bool) *v1beta1.Resources {
+func add(sum *v1beta1.Resources, equal running, extended map[string]int64) *v1beta1.Resources {
 	requests := equal.pod.GetFacts().GetRequests()
 	if requests == nil {
 		return sum
@@ -143,7 +136,7 @@ func add(sum *v1beta1.Resources, equal running, extended func(string) bool) *v1b
 	sum.Memory = plus(sum.Memory, requests.Memory, equal.pods)
 	sum.EphemeralStorage = plus(sum.EphemeralStorage, requests.EphemeralStorage, equal.pods)
 	for name, amount := range requests.GetOthers() {
-		if extended(name) {
+		if _, is := extended[name]; is {
 			if sum.Others == nil {
 				sum.Others = map[string]int64{}
 			}

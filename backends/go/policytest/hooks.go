@@ -10,7 +10,7 @@ import (
 func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 	const verb = v1beta1.Verb_VERB_BEFORE_FILTER
 	ask := func() (*policy.PodChange, error) {
-		response, err := call(source, verb, pod, nil, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
+		response, err := change(source, verb, pod, nil)
 		return podChange(response.GetPod()), err
 	}
 	first, err := ask()
@@ -29,7 +29,7 @@ func BeforeFilter(source policy.Source, pod *Pod) (*policy.PodChange, error) {
 func BeforeFilterNodes(source policy.Source, pod *Pod, nodes ...*Node) ([]*policy.NodeChange, error) {
 	const verb = v1beta1.Verb_VERB_BEFORE_FILTER_NODES
 	return perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
+		response, err := change(source, verb, pod, nodes)
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})
 }
@@ -39,7 +39,7 @@ func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodCha
 	const verb = v1beta1.Verb_VERB_BEFORE_SCORE
 	var ofPod *policy.PodChange
 	ofNodes, err := perNode(source, verb, nodes, (*policy.NodeChange).Equal, func(nodes []*Node) ([]*policy.NodeChange, error) {
-		response, err := call(source, verb, pod, nodes, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: verb})
+		response, err := change(source, verb, pod, nodes)
 		ofPod = podChange(response.GetPod())
 		return nodeChanges(response.GetNodes(), len(nodes)), err
 	})
@@ -49,12 +49,23 @@ func BeforeScore(source policy.Source, pod *Pod, nodes ...*Node) (*policy.PodCha
 	return ofPod, ofNodes, nil
 }
 
+// change asks a hook, whose answer changes what it declares.
+func change(source policy.Source, hook v1beta1.Verb, pod *Pod, nodes []*Node) (*v1beta1.ChangeResponse, error) {
+	response, err := call(source, hook, pod, nodes, (*policy.Service).Change, &v1beta1.ChangeRequest{Hook: hook})
+	if err == nil {
+		err = changeMistake(declared(source, hook), response)
+	}
+	return response, err
+}
+
 func podChange(sent *v1beta1.PodChange) *policy.PodChange {
 	if sent == nil {
 		return nil
 	}
 	return &policy.PodChange{
 		SetLabels: sent.GetSetLabels(), RemoveLabels: sent.GetRemoveLabels(),
+		SetAnnotations: sent.GetSetAnnotations(), RemoveAnnotations: sent.GetRemoveAnnotations(),
+		PodAffinity: sent.GetPodAffinity(), TopologySpread: sent.GetTopologySpread(),
 		SetNodeSelector: sent.GetSetNodeSelector(), RemoveNodeSelector: sent.GetRemoveNodeSelector(),
 		NodeAffinity: sent.GetNodeAffinity(), RemoveNodeAffinity: sent.GetRemoveNodeAffinity(),
 		AddTolerations: sent.GetAddTolerations(), RemoveTolerations: sent.GetRemoveTolerations(),
@@ -69,7 +80,8 @@ func nodeChanges(sent []*v1beta1.NodeChange, nodes int) []*policy.NodeChange {
 		change := &policy.NodeChange{
 			AddAllocatable: group.GetAddAllocatable(), AddUsage: group.GetAddUsage(),
 			SetLabels: group.GetSetLabels(), RemoveLabels: group.GetRemoveLabels(),
-			AddTaints: group.GetAddTaints(), RemoveTaints: group.GetRemoveTaints(), Reason: group.GetReason(),
+			AddTaints: group.GetAddTaints(), RemoveTaints: group.GetRemoveTaints(),
+			Holds: group.GetHolds(), Reason: group.GetReason(),
 		}
 		for _, position := range group.GetPositions() {
 			changes[position] = change

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"extender-gateway.io/policy"
+	"extender-gateway.io/policy/api/v1beta1"
 	"extender-gateway.io/policy/policytest"
 )
 
@@ -79,29 +80,45 @@ func TestHooksReturnTheirChanges(t *testing.T) {
 func TestAChangeIsReturnedInFull(t *testing.T) {
 	pod := &policy.PodChange{
 		SetLabels: map[string]string{"a": "b"}, RemoveLabels: []string{"c"}, SetNodeSelector: map[string]string{"d": "e"},
+		SetAnnotations: map[string]string{"i": "j"}, RemoveAnnotations: []string{"k"},
+		PodAffinity:        &policy.PodAffinity{AntiRequired: []*v1beta1.PodAffinityTerm{{TopologyKey: "zone"}}},
+		TopologySpread:     &policy.TopologySpread{Constraints: []*policy.TopologySpreadConstraint{{MaxSkew: 2}}},
 		RemoveNodeSelector: []string{"f"}, NodeAffinity: &policy.NodeAffinity{}, AddTolerations: []*policy.Toleration{{Key: "g"}},
 		RemoveTolerations: []*policy.Toleration{{Key: "h"}}, AddRequests: &policy.Resources{MilliCpu: 1}, Reason: "why",
 	}
 	node := &policy.NodeChange{
 		AddAllocatable: &policy.Resources{Memory: 1}, AddUsage: &policy.Usage{Nonzero: &policy.NonZero{Memory: 2}},
 		SetLabels: map[string]string{"a": "b"}, RemoveLabels: []string{"c"}, AddTaints: []*policy.Taint{{Key: "d"}},
-		RemoveTaints: []*policy.Taint{{Key: "e"}}, Reason: "why",
+		RemoveTaints: []*policy.Taint{{Key: "e"}}, Holds: []*policy.Hold{{Resources: &policy.Resources{Pods: 1}}}, Reason: "why",
+	}
+	all := []policy.ChangedPart{
+		policy.ChangedPodLabels, policy.ChangedPodAnnotations, policy.ChangedPodNodeSelector, policy.ChangedPodNodeAffinity,
+		policy.ChangedPodAffinity, policy.ChangedPodTopologySpread, policy.ChangedPodTolerations, policy.ChangedPodRequests,
+		policy.ChangedNodeLabels, policy.ChangedNodeTaints, policy.ChangedNodeAllocatable, policy.ChangedNodeUsage,
 	}
 	p := policy.Policy{Name: "p", Version: "1", BeforeScore: &policy.BeforeScore{
-		Changes: []policy.ChangedPart{
-			policy.ChangedPodLabels, policy.ChangedPodNodeSelector, policy.ChangedPodNodeAffinity, policy.ChangedPodTolerations,
-			policy.ChangedPodRequests, policy.ChangedNodeLabels, policy.ChangedNodeTaints, policy.ChangedNodeAllocatable,
-			policy.ChangedNodeUsage,
-		},
-		Pod:  func(policy.Pod) *policy.PodChange { return pod },
-		Node: func(policy.Pod, policy.Node) *policy.NodeChange { return node },
+		Changes: all,
+		Pod:     func(policy.Pod) *policy.PodChange { return pod },
+		Node:    func(policy.Pod, policy.Node) *policy.NodeChange { return node },
 	}}
+	ask := func() (*policy.PodChange, []*policy.NodeChange, error) {
+		return policytest.BeforeScore(p, policytest.NewPod("shop"), policytest.NewNode("a"))
+	}
+	for index, part := range all {
+		p.BeforeScore.Changes = slices.Delete(slices.Clone(all), index, index+1)
+		declaration := strings.ToLower(strings.ReplaceAll(v1beta1.ChangedPart(part).String()[len("CHANGED_PART_"):], "_", ""))
+		text := "add policy.changed" + declaration + " to its changes"
+		if _, _, err := ask(); err == nil || !strings.Contains(strings.ToLower(err.Error()), text) {
+			t.Errorf("%v lacks %q", err, text)
+		}
+	}
+	p.BeforeScore.Changes = all
 	for range 2 {
-		change, changes, err := policytest.BeforeScore(p, policytest.NewPod("shop"), policytest.NewNode("a"))
+		change, changes, err := ask()
 		if err != nil || !change.Equal(pod) || len(changes) != 1 || !changes[0].Equal(node) {
 			t.Errorf("%v, %v, %v", change, changes, err)
 		}
-		pod = &policy.PodChange{RemoveNodeAffinity: true}
+		pod = &policy.PodChange{RemoveNodeAffinity: true, PodAffinity: &policy.PodAffinity{}, TopologySpread: &policy.TopologySpread{}}
 	}
 }
 

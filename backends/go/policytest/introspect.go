@@ -11,7 +11,7 @@ import (
 )
 
 // Introspect is the JSON of the page at this path with its query, such as "/quotas/shop?unit=cpu": what the gateway serves
-// below /apis/v1/plugins/BACKEND. The error is the one that it would respond with.
+// below /apis/v1/plugins/BACKEND. The error is [NoAnswer], as the gateway would respond, unless no page matches.
 func Introspect(source policy.Source, path string) (string, error) {
 	service, err := policy.NewService(source)
 	if err != nil {

@@ -3,8 +3,12 @@ package policytest
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"extender-gateway.io/policy"
 	"extender-gateway.io/policy/api/v1beta1"
@@ -75,6 +79,43 @@ func scoreMistake(source policy.Source, nodes []*Node, scores []int32) error {
 		}
 	}
 	return nil
+}
+
+// changeMistake is for a change that the hook does not declare.
+func changeMistake(hook *v1beta1.VerbInfo, response *v1beta1.ChangeResponse) error {
+	changed := changedParts("POD_", response.GetPod())
+	for _, node := range response.GetNodes() {
+		changed = append(changed, changedParts("NODE_", node)...)
+	}
+	for _, part := range changed {
+		if !slices.Contains(hook.GetChanges(), v1beta1.ChangedPart(v1beta1.ChangedPart_value["CHANGED_PART_"+part])) {
+			constant := "policy.Changed"
+			for word := range strings.SplitSeq(part, "_") {
+				constant += word[:1] + strings.ToLower(word[1:])
+			}
+			return fmt.Errorf("%s changes what it does not declare; add %s to its Changes", names[hook.GetVerb()], constant)
+		}
+	}
+	return nil
+}
+
+// verbs are the beginnings of fields that say how a part changes; pod_affinity alone begins with the object.
+var verbs = regexp.MustCompile("^(set|remove|add|pod)_")
+
+// changedParts are the parts that a change names. A part has the name of its fields, but for holds.
+func changedParts(object string, change proto.Message) []string {
+	var parts []string
+	change.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		switch name := string(field.Name()); name {
+		case "positions", "reason":
+		case "holds":
+			parts = append(parts, object+"USAGE")
+		default:
+			parts = append(parts, object+strings.ToUpper(verbs.ReplaceAllString(name, "")))
+		}
+		return true
+	})
+	return parts
 }
 
 // number is one that is no part of a name such as rack-1.

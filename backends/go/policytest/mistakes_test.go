@@ -31,17 +31,17 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 		_, err := policytest.Score(policy.Policy{Name: "p", Version: "1", Score: &p}, policytest.NewPod("shop"), nodes...)
 		return err
 	}
-	hook := policy.BeforeFilterNodes{Pure: true, Node: func(policy.Pod, policy.Node) *policy.NodeChange {
+	hook := policy.BeforeFilterNodes{Pure: true, Changes: []policy.ChangedPart{policy.ChangedNodeAllocatable}, Node: func(policy.Pod, policy.Node) *policy.NodeChange {
 		asked++
 		return &policy.NodeChange{AddAllocatable: &policy.Resources{MilliCpu: int64(asked)}}
 	}}
 	_, hooked := policytest.BeforeFilterNodes(policy.Policy{Name: "p", Version: "1", BeforeFilterNodes: &hook}, policytest.NewPod("shop"), nodes...)
-	ofPod := policy.BeforeFilter{Pure: true, Pod: func(policy.Pod) *policy.PodChange {
+	ofPod := policy.BeforeFilter{Pure: true, Changes: []policy.ChangedPart{policy.ChangedPodLabels}, Pod: func(policy.Pod) *policy.PodChange {
 		asked++
 		return &policy.PodChange{SetLabels: map[string]string{"asked": fmt.Sprint(asked)}}
 	}}
 	_, podHooked := policytest.BeforeFilter(policy.Policy{Name: "p", Version: "1", BeforeFilter: &ofPod}, policytest.NewPod("shop"))
-	scoring := policy.BeforeScore{Pure: true, Node: hook.Node}
+	scoring := policy.BeforeScore{Pure: true, Changes: hook.Changes, Node: hook.Node}
 	_, _, scoreHooked := policytest.BeforeScore(policy.Policy{Name: "p", Version: "1", BeforeScore: &scoring}, policytest.NewPod("shop"), nodes...)
 	for _, c := range []struct {
 		err  error

@@ -61,6 +61,13 @@ func (n *Node) Usage(usage *policy.Usage) *Node {
 	return n
 }
 
+// Nominated sets the requests of the pods that are nominated to the node, for a verb that reads NodeNominated; without, they are
+// not known.
+func (n *Node) Nominated(requests *policy.Usage) *Node {
+	n.row.Nominated = requests
+	return n
+}
+
 // RawJSON sets the object's JSON, for a verb that reads NodeRawJSON.
 func (n *Node) RawJSON(json string) *Node {
 	n.row.RawJson = []byte(json)
@@ -88,9 +95,12 @@ type Pod struct {
 	callID   string
 }
 
+// testID is the id of calls for pods that set none.
+const testID = "test"
+
 // NewPod is a pod without labels, named "pod" with the UID "uid".
 func NewPod(namespace string) *Pod {
-	return &Pod{callID: "test", pod: &v1beta1.Pod{
+	return &Pod{callID: testID, pod: &v1beta1.Pod{
 		Identity: &v1beta1.PodIdentity{Name: "pod", Uid: "uid"},
 		Facts:    &v1beta1.PodFacts{Namespace: namespace, Priority: proto.Int32(0)},
 	}}

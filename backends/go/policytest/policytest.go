@@ -13,14 +13,14 @@
 // A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
 // [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
 // declaration is complete. [BeforeFilter], [BeforeFilterNodes] and [BeforeScore] are what hooks change, [Introspect] is
-// what the policy shows people, and [Observe] tells the policy how attempts to place pods ended.
+// what the policy shows people, [Recorded] are a pod and nodes from Kubernetes YAML, and [Observe] tells the policy how attempts to
+// place pods ended.
 package policytest
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"slices"
 	"time"
 
@@ -115,7 +115,7 @@ func ofPods(reads *policy.Reads, pure bool) *policy.Reads {
 
 // ofNodes adds everything that a verb may read of nodes.
 func ofNodes(all *policy.Reads, pure bool) *policy.Reads {
-	all.Node(policy.NodeUsage, policy.NodeImages)
+	all.Node(policy.NodeUsage, policy.NodeNominated, policy.NodeImages)
 	all.NodeAnnotations("")
 	if !pure {
 		all.Node(policy.NodeRawJSON)
@@ -124,7 +124,7 @@ func ofNodes(all *policy.Reads, pure bool) *policy.Reads {
 }
 
 // Filter are the rejected nodes in the order given; compare them with slices.EqualFunc(rejected, want, policytest.Rejected.Is).
-// The error is the one that the gateway would get: the verb is not declared, the policy is not ready, it panicked. Or it names
+// The error is [NoAnswer] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked. Or it names
 // what the policy API forbids: a reason that is empty, counts something or has control characters, a score outside of the
 // scale, a pure verb that answers otherwise when it is asked again about the nodes in another order.
 func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) {
@@ -218,7 +218,7 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 	}
 }
 
-// Observe lets the policy observe outcomes, in one request. The error is the one that the gateway would get.
+// Observe lets the policy observe outcomes, in one request. The error is [NoAnswer] as the gateway would get it.
 func Observe(ctx context.Context, source policy.Source, outcomes ...policy.Outcome) error {
 	service, err := policy.NewService(source)
 	if err != nil {
@@ -319,10 +319,15 @@ func (c *Candidate) kept(positions []uint32) Kept {
 	return kept
 }
 
-// withoutCode is the text that the gateway logs.
+// NoAnswer is the error of a call that the policy has not answered: the text that the gateway would log.
+type NoAnswer string
+
+// Error is the text.
+func (n NoAnswer) Error() string { return string(n) }
+
 func withoutCode(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(status.Convert(err).Message())
+	return NoAnswer(status.Convert(err).Message())
 }

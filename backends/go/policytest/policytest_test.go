@@ -139,7 +139,7 @@ func TestVictimsAndBinds(t *testing.T) {
 				return known && evicted.Priority() < pod.Priority()
 			})
 		}},
-		Bind: &policy.Bind{Pod: func(_ context.Context, request policy.BindRequest) (policy.BindResult, error) {
+		Bind: &policy.Bind{Pod: func(_ context.Context, request policy.BindAsk) (policy.BindResult, error) {
 			if request.Node() == "broken" {
 				return policy.BindResult{}, policy.Unavailable("node broken refuses pod %s", request.Name())
 			}
@@ -174,31 +174,13 @@ func reading(reads *policy.Reads, see func(policy.Pod, policy.Node) string) poli
 }
 
 // What everything does not include is declared besides.
-func TestUsageIdentityAnnotationsAndJSONAreSentIfTheyAreDeclared(t *testing.T) {
-	pod := policytest.NewPod("shop").Named("web", "u").Annotation("a", "1").RawJSON("{}").Label("app", "web").Priority(3)
-	node := policytest.NewNode("n").Annotation("b", "2").RawJSON("[]").Label("zone", "z").Usage(&policy.Usage{Requested: &policy.Resources{Pods: 7}})
+func TestAnnotationsAreSentIfTheyAreDeclared(t *testing.T) {
+	pod := policytest.NewPod("shop").Annotation("a", "1").Label("app", "web").Priority(3)
+	node := policytest.NewNode("n").Annotation("b", "2").Label("zone", "z")
 	for text, c := range map[string]struct {
 		declare func(*policy.Reads)
 		see     func(policy.Pod, policy.Node) string
 	}{
-		"NodeUsage is read and not declared; declare it with Reads.Node(policy.NodeUsage)": {
-			func(reads *policy.Reads) { reads.Node(policy.NodeUsage) },
-			func(_ policy.Pod, node policy.Node) string {
-				return fmt.Sprint(node.Usage().GetRequested().GetPods() == 7)
-			},
-		},
-		"NodeRawJSON is read and not declared; declare it with Reads.Node(policy.NodeRawJSON)": {
-			func(reads *policy.Reads) { reads.Node(policy.NodeRawJSON) },
-			func(_ policy.Pod, node policy.Node) string { return fmt.Sprint(string(node.RawJSON()) == "[]") },
-		},
-		"PodRawJSON is read and not declared; declare it with Reads.Pod(policy.PodRawJSON)": {
-			func(reads *policy.Reads) { reads.Pod(policy.PodRawJSON) },
-			func(pod policy.Pod, _ policy.Node) string { return fmt.Sprint(string(pod.RawJSON()) == "{}") },
-		},
-		"PodIdentity is read and not declared; declare it with Reads.Pod(policy.PodIdentity)": {
-			func(reads *policy.Reads) { reads.Pod(policy.PodIdentity) },
-			func(pod policy.Pod, _ policy.Node) string { return fmt.Sprint(pod.Name() == "web") },
-		},
 		`annotation "a" of the pod is read and not declared; declare it with Reads.PodAnnotation`: {
 			func(reads *policy.Reads) { reads.PodAnnotation("a") },
 			func(pod policy.Pod, _ policy.Node) string {
@@ -236,7 +218,7 @@ func TestUsageIdentityAnnotationsAndJSONAreSentIfTheyAreDeclared(t *testing.T) {
 // Each part is sent if it is declared, alone or beside others, and reading it otherwise names it.
 func TestEachPartIsReadIfItIsDeclared(t *testing.T) {
 	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	pod := policytest.NewPod("shop").Created(created).RawJSON("{}").Priority(3).Owner("o").PriorityClass("c")
+	pod := policytest.NewPod("shop").Named("web", "u").Created(created).RawJSON("{}").Priority(3).Owner("o").PriorityClass("c")
 	facts := pod.Facts()
 	facts.Requests, facts.NonzeroRequests = &policy.Resources{MilliCpu: 7}, &v1beta1.NonZero{MilliCpu: 8}
 	facts.Tolerations = []*policy.Toleration{{Key: "t"}}
@@ -252,7 +234,7 @@ func TestEachPartIsReadIfItIsDeclared(t *testing.T) {
 	ofPods := map[policy.PodPart]func(policy.Pod) bool{
 		policy.PodIdentity: func(p policy.Pod) bool {
 			at, has := p.Created()
-			return has && at.Equal(created)
+			return has && at.Equal(created) && p.Name()+p.UID() == "webu"
 		},
 		policy.PodNamespace:        func(p policy.Pod) bool { return p.Namespace() == "shop" },
 		policy.PodOwner:            func(p policy.Pod) bool { return p.Owner().GetUid() == "o" },
@@ -276,7 +258,8 @@ func TestEachPartIsReadIfItIsDeclared(t *testing.T) {
 		policy.PodServiceAccount:   func(p policy.Pod) bool { return p.ServiceAccount() == "a" },
 	}
 	one := &policy.Resources{MilliCpu: 1}
-	node := policytest.NewNode("n").RawJSON("[]").Taint("t", "", "NoSchedule").Allocatable(one).Usage(&policy.Usage{Requested: one})
+	node := policytest.NewNode("n").RawJSON("[]").Taint("t", "", "NoSchedule").Allocatable(one).Usage(&policy.Usage{Requested: one}).
+		Nominated(&policy.Usage{Requested: &policy.Resources{Pods: 2}})
 	ofNode := node.Facts()
 	ofNode.Capacity, ofNode.Unschedulable = one, proto.Bool(true)
 	ofNode.Conditions = map[string]string{"Ready": "True"}
@@ -291,6 +274,7 @@ func TestEachPartIsReadIfItIsDeclared(t *testing.T) {
 		policy.NodeCapacity:      func(n policy.Node) bool { return n.Capacity().GetMilliCpu() == 1 },
 		policy.NodeAllocatable:   func(n policy.Node) bool { return n.Allocatable().GetMilliCpu() == 1 },
 		policy.NodeUsage:         func(n policy.Node) bool { return n.Usage().GetRequested().GetMilliCpu() == 1 },
+		policy.NodeNominated:     func(n policy.Node) bool { return n.Nominated().GetRequested().GetPods() == 2 },
 		policy.NodeRawJSON:       func(n policy.Node) bool { return string(n.RawJSON()) == "[]" },
 		policy.NodeImages:        func(n policy.Node) bool { return n.Images()[0].GetNames()[0] == "i" },
 		policy.NodeSystemInfo:    func(n policy.Node) bool { return n.SystemInfo().GetArchitecture() == "arm64" },
@@ -359,7 +343,7 @@ func TestOutcomesAreObserved(t *testing.T) {
 
 func TestTheIDOfACallIsReadUnlessTheVerbIsPure(t *testing.T) {
 	p := reading(nil, func(pod policy.Pod, _ policy.Node) string { return pod.CallID() })
-	p.Bind = &policy.Bind{Pod: func(_ context.Context, request policy.BindRequest) (policy.BindResult, error) {
+	p.Bind = &policy.Bind{Pod: func(_ context.Context, request policy.BindAsk) (policy.BindResult, error) {
 		pod, _ := request.Pod()
 		return policy.Declined(request.CallID() + " " + pod.CallID()), nil
 	}}

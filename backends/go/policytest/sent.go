@@ -16,14 +16,9 @@ var everyKey = &v1beta1.MapReads{Prefixes: []string{""}}
 
 // sentPod is the pod for a verb that reads this, to be placed on one of these nodes.
 func sentPod(pod *v1beta1.Pod, reads *v1beta1.PodReads, nodes []*Node) *v1beta1.Pod {
-	sent := clone(pod)
-	if !slices.Contains(reads.GetParts(), v1beta1.PodPart_POD_PART_RAW_JSON) {
-		sent.RawJson = nil
-	}
-	if !slices.Contains(reads.GetParts(), v1beta1.PodPart_POD_PART_IDENTITY) {
-		sent.Identity = nil
-	}
-	facts, labels := sent.Facts, everyKey
+	sent, labels := clone(pod), everyKey
+	facts := sent.Facts
+	keepParts(sent.ProtoReflect(), reads.GetParts())
 	if !reads.GetEverything() {
 		keepParts(facts.ProtoReflect(), reads.GetParts())
 		labels = reads.GetLabels()
@@ -35,41 +30,35 @@ func sentPod(pod *v1beta1.Pod, reads *v1beta1.PodReads, nodes []*Node) *v1beta1.
 	return sent
 }
 
-// keepParts clears the parts that are not declared. A part has the name of its field.
+// keepParts clears the parts of a message that are not declared. A part has the name of its field.
 func keepParts[P interface {
 	~int32
 	protoreflect.Enum
-}](facts protoreflect.Message, declared []P) {
+}](message protoreflect.Message, declared []P) {
 	all := P(0).Descriptor().Values()
 	for index := range all.Len() {
 		_, name, _ := strings.Cut(string(all.Get(index).Name()), "_PART_")
-		field := facts.Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(name)))
+		field := message.Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(name)))
 		if field != nil && !slices.Contains(declared, P(all.Get(index).Number())) {
-			facts.Clear(field)
+			message.Clear(field)
 		}
 	}
 }
 
 // sentRow is the node for a verb that reads this.
 func sentRow(node *Node, reads *v1beta1.NodeReads) *v1beta1.NodeRow {
-	sent := clone(node.row)
-	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_RAW_JSON) {
-		sent.RawJson = nil
-	}
-	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_USAGE) {
-		sent.Usage = nil
-	}
-	if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_IMAGES) {
-		sent.Facts.Images = nil
-	}
-	facts, labels := sent.Facts, everyKey
-	if !reads.GetEverything() {
-		if !slices.Contains(reads.GetParts(), v1beta1.NodePart_NODE_PART_NAME) {
-			sent.Name = ""
+	sent, labels, parts := clone(node.row), everyKey, reads.GetParts()
+	facts := sent.Facts
+	if reads.GetEverything() {
+		parts = append([]v1beta1.NodePart{v1beta1.NodePart_NODE_PART_NAME}, parts...)
+		if !slices.Contains(parts, v1beta1.NodePart_NODE_PART_IMAGES) {
+			facts.Images = nil
 		}
-		keepParts(facts.ProtoReflect(), reads.GetParts())
+	} else {
+		keepParts(facts.ProtoReflect(), parts)
 		labels = reads.GetLabels()
 	}
+	keepParts(sent.ProtoReflect(), parts)
 	facts.Labels, facts.Annotations = selected(facts.Labels, labels), selected(facts.Annotations, reads.GetAnnotations())
 	for _, counted := range reads.GetPodCounts() {
 		sent.PodCounts = append(sent.PodCounts, podCounts(counted, node))

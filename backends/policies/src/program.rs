@@ -3,16 +3,13 @@
 use std::{
     error::Error,
     io::{self, IsTerminal as _, Write as _},
-    net::{SocketAddr, ToSocketAddrs as _},
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook},
-    path::PathBuf,
     process::ExitCode,
 };
 
+use clap::{ArgMatches, error::ErrorKind};
 use extender_policy_api::limits::NAME_BYTES;
-use extender_policy_sdk::{
-    Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, TlsFiles, serve_blocking,
-};
+use extender_policy_sdk::{Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, serve_blocking};
 use tokio::runtime::{Builder, Runtime};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -98,33 +95,76 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Where a program listens, and its TLS files: options of all of them.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Listen {
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = address)]
-    address: SocketAddr,
-    /// Serve with TLS: the certificate chain, a PEM file; a changed file is read again
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, a PEM file
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// Accept only clients with a certificate of these CAs, a PEM file
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_client_ca: Option<PathBuf>,
+/// The options of every server, which those of the SDK are: clap reads the texts, the SDK the values and the `EXTENDER_POLICY_*`
+/// variables.
+#[derive(Clone, Debug)]
+pub struct Listen(Options);
+
+#[derive(clap::Args)]
+#[expect(clippy::doc_markdown, reason = "--help shows them as they are")]
+struct ListenArguments {
+    /// Where to listen; port 0 takes a free one [env: EXTENDER_POLICY_ADDRESS] [default: 127.0.0.1:0]
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// Serve with TLS: the certificate chain, a PEM file; a changed file is read again [env: EXTENDER_POLICY_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The private key of that certificate, a PEM file [env: EXTENDER_POLICY_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Accept only clients with a certificate of these CAs, a PEM file [env: EXTENDER_POLICY_TLS_CLIENT_CA]
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
     /// Serve a policy that binds, or http-extender, also beyond loopback without --tls-client-ca: anyone who reaches the
-    /// address may then use it
+    /// address may then use it [env: EXTENDER_POLICY_ALLOW_UNAUTHENTICATED_BIND]
     #[arg(long)]
     allow_unauthenticated_bind: bool,
+    /// Where GET /metrics is answered for Prometheus, without TLS [env: EXTENDER_POLICY_METRICS_ADDRESS]
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics_address: Option<String>,
+    /// Log a line for each call: verb, call, pod, nodes, result, milliseconds [env: EXTENDER_POLICY_LOG_CALLS]
+    #[arg(long)]
+    log_calls: bool,
+}
+
+impl clap::FromArgMatches for Listen {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let arguments = ListenArguments::from_arg_matches(matches)?;
+        let flag = |given: bool| given.then(|| "true".to_owned());
+        let given = [
+            ("--address", arguments.address),
+            ("--tls-cert", arguments.tls_cert),
+            ("--tls-key", arguments.tls_key),
+            ("--tls-client-ca", arguments.tls_client_ca),
+            ("--allow-unauthenticated-bind", flag(arguments.allow_unauthenticated_bind)),
+            ("--metrics-address", arguments.metrics_address),
+            ("--log-calls", flag(arguments.log_calls)),
+        ];
+        let given = given.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let wrong = |error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n"));
+        Options::of_program(given).map(Self).map_err(wrong)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for Listen {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ListenArguments::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        ListenArguments::augment_args_for_update(command)
+    }
 }
 
 impl Listen {
     /// The options of the server.
     pub fn options(self) -> Options {
-        let Self { address, tls_cert, tls_key, tls_client_ca: client_ca, allow_unauthenticated_bind } = self;
-        let tls = tls_cert.zip(tls_key).map(|(cert, key)| TlsFiles { cert, key, client_ca });
-        Options { address, tls, allow_unauthenticated_bind, ..Options::default() }
+        self.0
     }
 }
 
@@ -159,38 +199,5 @@ pub fn name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!("it has {} bytes; expected 1 to {NAME_BYTES}", text.len()))
-    }
-}
-
-/// An address to listen on, as clap parses it: `HOST:PORT` with an IP address or a name such as `localhost`.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    const RIGHT: &str = "expected HOST:PORT such as 127.0.0.1:9000, localhost:9000 or [::]:9000";
-    let is_complete = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    if !is_complete {
-        return Err(RIGHT.to_owned());
-    }
-    let addresses =
-        text.to_socket_addrs().map_err(|error| format!("cannot resolve the host: {error}; {RIGHT}"))?;
-    let mut addresses: Vec<_> = addresses.collect();
-    // A name with addresses of both families is that of the machine itself: what calls it may know IPv4 only.
-    addresses.sort_by_key(SocketAddr::is_ipv6);
-    addresses.first().copied().ok_or_else(|| format!("the host has no address; {RIGHT}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_have_a_host_and_a_port() {
-        for (text, expected) in
-            [("127.0.0.1:9000", "127.0.0.1:9000"), ("localhost:0", "127.0.0.1:0"), ("[::1]:7", "[::1]:7")]
-        {
-            assert_eq!(address(text).unwrap().to_string(), expected);
-        }
-        for text in ["here", "localhost", ":9000", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:70000", "::1"] {
-            let wrong = address(text).unwrap_err();
-            assert!(wrong.contains("expected HOST:PORT such as 127.0.0.1:9000"), "{text}: {wrong}");
-        }
     }
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 from extender_policy import ChangedPart, Hook, Info, Node, Nodes, Pod, Policy, Reads
 
-POD_PARTS = tuple(part for part in ChangedPart if part < ChangedPart.NODE_LABELS)
-NODE_PARTS = tuple(part for part in ChangedPart if part >= ChangedPart.NODE_LABELS)
+POD_PARTS = tuple(part for part in ChangedPart if part.name.startswith("POD_"))
+NODE_PARTS = tuple(part for part in ChangedPart if part.name.startswith("NODE_"))
 
 
 def everything() -> Info:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import queue
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from extender_policy._api.v1beta1 import (
     pod_pb2,
     policy_pb2,
     table_pb2,
+    watch_pb2,
 )
 
 M = TypeVar("M", bound=Message)
@@ -27,6 +29,7 @@ M = TypeVar("M", bound=Message)
 SERVICE = "/extender.policy.v1beta1.PolicyService"
 INTROSPECT = "/extender.policy.v1beta1.IntrospectionService/Introspect"
 CHANGE = "/extender.policy.v1beta1.HookService/Change"
+WATCH = "/extender.policy.v1beta1.WatchService/Watch"
 SYNC_NODES = "/extender.policy.v1beta1.NodeTableService/SyncNodes"
 LIMITS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
 
@@ -83,6 +86,11 @@ class Client:
         request = introspection_pb2.IntrospectRequest(backend="b", path=path, **fields)
         return self.call(INTROSPECT, request, introspection_pb2.IntrospectResponse).json.decode()
 
+    def watch(self, args: bytes = b"") -> Any:
+        """The stream of changes."""
+        request = watch_pb2.WatchRequest(backend="b", args=args).SerializeToString()
+        return self.channel.unary_stream(WATCH, None, None)(request, timeout=60)
+
     def begin_introspect(self, path: str) -> Any:
         """One that can be canceled."""
         request = introspection_pb2.IntrospectRequest(backend="b", path=path)
@@ -122,6 +130,14 @@ class Stream:
     def reset(self) -> None:
         self.call.cancel()
         self._messages.put(None)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError("the condition does not hold after 10 s")
 
 
 def status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:

@@ -12,6 +12,7 @@ from extender_policy import (
     HoldUser,
     NodeAffinity,
     NodeChange,
+    PodAffinity,
     PodChange,
     Resources,
     Toleration,
@@ -42,6 +43,9 @@ def test_changes_are_values() -> None:
         NodeAffinity()
     )
     assert PodChange().set_node_affinity(NodeAffinity()).remove_node_affinity() == PodChange().remove_node_affinity()
+    # What replaces by nothing is a change.
+    assert PodChange().pod_affinity(PodAffinity()).parts == {ChangedPart.POD_AFFINITY}
+    assert PodChange().topology_spread().parts == {ChangedPart.POD_TOPOLOGY_SPREAD}
     with pytest.raises(TypeError, match="the reason is None; expected a text"):
         PodChange(None)  # type: ignore[arg-type]
 

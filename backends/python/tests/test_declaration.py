@@ -27,6 +27,7 @@ from extender_policy._api.v1beta1 import info_pb2
 from extender_policy._declaration import Declaration
 
 NODE_TABLE = "extender.policy.v1beta1.NodeTableService"
+WATCH = "extender.policy.v1beta1.WatchService"
 
 
 def pure() -> Info:
@@ -229,7 +230,7 @@ def test_the_handshake_has_everything_that_is_declared() -> None:
         .binds(Reads().pod(PodPart.OWNER))
     )
     response = Declaration(info).response
-    assert (response.revision, list(response.services)) == ("1.2.3", [])
+    assert (response.revision, list(response.services)) == ("1.2.3", [WATCH])
     filters, score, bind = response.verbs
     assert (filters.scope, filters.reads.node.everything) == (info_pb2.SCOPE_WHOLE_SET, True)
     assert (filters.effects, score.effects) == (info_pb2.EFFECTS_CHANGES_OUTSIDE, info_pb2.EFFECTS_READS_OUTSIDE)
@@ -250,7 +251,7 @@ def test_hooks_are_declared_like_verbs() -> None:
         .before_score(NODE_LABELS)
     )
     response = Declaration(info).response
-    assert list(response.services) == [NODE_TABLE, "extender.policy.v1beta1.HookService"]
+    assert list(response.services) == [NODE_TABLE, "extender.policy.v1beta1.HookService", WATCH]
     of_pod, of_nodes, score = response.verbs
     assert (of_pod.verb, of_pod.effects) == (info_pb2.VERB_BEFORE_FILTER, info_pb2.EFFECTS_PURE)
     assert list(of_pod.changes) == [info_pb2.CHANGED_PART_POD_LABELS, info_pb2.CHANGED_PART_POD_REQUESTS]
@@ -276,7 +277,7 @@ def test_verbs_come_in_the_order_of_their_numbers_and_a_declaration_is_a_key() -
 
 def test_without_hooks_their_service_is_not_listed() -> None:
     response = Declaration(pure()).response
-    assert not response.services
+    assert list(response.services) == [WATCH]
     assert not response.verbs[0].changes
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from changing import Changing, everything
+from changing import POD_PARTS, Changing, everything
 from client import EVERYTHING_OF_PODS, Client, by_table, call, inline, pod, reads_of, row, status, values
 from conftest import Serve
 from grpc import StatusCode
@@ -19,6 +19,7 @@ from extender_policy import (
     ChangedPart,
     Hook,
     Info,
+    LabelSelector,
     Node,
     NodeAffinity,
     NodeChange,
@@ -29,11 +30,15 @@ from extender_policy import (
     NodeUsage,
     NonZero,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodChange,
     Policy,
     Reads,
     Resources,
     Toleration,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
     testing,
 )
 from extender_policy._api.v1beta1 import (
@@ -75,6 +80,14 @@ def rows(*names: str) -> node_pb2.Nodes:
     return inline([row(name) for name in names])
 
 
+SELECTOR = LabelSelector({"app": "web"})
+NEAR = PodAffinityTerm("zone", SELECTOR, ("shop",))
+SPREAD = (
+    TopologySpreadConstraint(1, "zone", "DoNotSchedule", SELECTOR, min_domains=0),
+    TopologySpreadConstraint(2, "rack", ""),
+)
+
+
 def test_a_pod_is_changed(serve: Serve) -> None:
     affinity = NodeAffinity(required=(NodeSelectorTerm((NodeSelectorRequirement("a", "In", ("b",)),)),))
     change = (
@@ -88,12 +101,23 @@ def test_a_pod_is_changed(serve: Serve) -> None:
         .remove_toleration(Toleration("f", toleration_seconds=0))
         .add_requests(milli_cpu=-5, others={"x": 1})
         .add_requests(milli_cpu=2, memory=7, others={"x": 1})
+        .set_annotation("g", "h")
+        .remove_annotation("i")
+        .pod_affinity(PodAffinity())
+        .pod_affinity(PodAffinity(required=(NEAR,), anti_preferred=(WeightedPodAffinityTerm(5, NEAR),)))
+        .topology_spread()
+        .topology_spread(*SPREAD)
     )
     client = serve(Changing(change))
     answer = client.change(of_pod())
     assert (answer.result.evaluated, answer.result.revision) == (1, "r1")
     term = pod_pb2.NodeSelectorTerm(
         match_expressions=[pod_pb2.NodeSelectorRequirement(key="a", operator="In", values=["b"])]
+    )
+    selector = pod_pb2.LabelSelector(match_labels={"app": "web"})
+    near = pod_pb2.PodAffinityTerm(topology_key="zone", selector=selector, namespaces=["shop"])
+    spread = pod_pb2.TopologySpreadConstraint(
+        max_skew=1, topology_key="zone", when_unsatisfiable="DoNotSchedule", selector=selector, min_domains=0
     )
     expected = hooks_pb2.PodChange(
         reason="why",
@@ -105,7 +129,14 @@ def test_a_pod_is_changed(serve: Serve) -> None:
         add_tolerations=[pod_pb2.Toleration(operator="Exists")],
         remove_tolerations=[pod_pb2.Toleration(key="f", toleration_seconds=0)],
         add_requests=resources_pb2.Resources(milli_cpu=-3, memory=7, others={"x": 2}),
+        set_annotations={"g": "h"},
+        remove_annotations=["i"],
+        pod_affinity=pod_pb2.PodAffinity(
+            required=[near], anti_preferred=[pod_pb2.WeightedPodAffinityTerm(weight=5, term=near)]
+        ),
+        topology_spread=hooks_pb2.TopologySpread(constraints=[spread, {"max_skew": 2, "topology_key": "rack"}]),
     )
+    assert change.parts == set(POD_PARTS)
     assert answer.pod == expected
     scored = client.change(of_scores(rows("a", "b")))
     assert (scored.result.evaluated, scored.pod, len(scored.nodes)) == (2, expected, 0)

@@ -36,6 +36,7 @@ from extender_policy._api.v1beta1 import outcomes_pb2, policy_pb2
 from extender_policy.testing import NoAnswer, TestNode, TestPod
 
 SERVICE = "extender.policy.v1beta1.OutcomeService"
+WATCH = "extender.policy.v1beta1.WatchService"
 BOUND = {"call": "c7", "namespace": "shop", "name": "web-0", "uid": "u1", "kind": 1, "node": "n1"}
 INFO = Info("observes", "1").filters(Verb.per_node().side_effects()).observes_outcomes()
 
@@ -84,7 +85,7 @@ def failing(ask: Any) -> tuple[StatusCode, str, str]:
 def test_outcomes_are_observed_in_order(serve: Serve) -> None:
     policy = Observes()
     client = serve(policy)
-    assert list(client.get_info().services) == [SERVICE]
+    assert list(client.get_info().services) == [SERVICE, WATCH]
     others = [BOUND | {"uid": f"u{kind}", "kind": kind, "node": ""} for kind in (2, 3, 4, 99)]
     for _ in range(2):
         report(client, BOUND, *others)
@@ -147,7 +148,7 @@ def test_an_exception_fails_the_request_without_its_text(serve: Serve) -> None:
 def test_a_policy_that_does_not_observe_is_not_told(serve: Serve) -> None:
     policy = Observes(Info("silent", "1").filters(Verb.per_node()))
     client = serve(policy)
-    assert list(client.get_info().services) == []
+    assert list(client.get_info().services) == [WATCH]
     code, text, _ = failing(lambda: report(client, BOUND))
     assert (code, policy.observed) == (StatusCode.UNIMPLEMENTED, [])
     assert text.endswith("declare it with Info.observes_outcomes")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,8 +23,9 @@ from client import NOTHING, Client, Stream, call, inline, question, row, status
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
+from extender_policy import Address, Options, Tls
 from extender_policy._api.v1beta1 import info_pb2, policy_pb2, table_pb2
-from extender_policy._run import _Signals
+from extender_policy._run import OPTIONS, _Signals, argument_parser, options_from
 
 ROOT = Path(__file__).resolve().parent.parent
 SLOW = ROOT / "tests" / "programs" / "slow.py"
@@ -81,8 +84,47 @@ def test_wrong_usage_names_the_option(arguments: Sequence[str], expected: str) -
 def test_help_names_the_options() -> None:
     code, out, _ = ended("--help")
     assert code == 0
-    for option in ("--address", "--tls-cert", "--tls-key", "--tls-client-ca", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+    assert len(OPTIONS) == 7
+    for option in ("OTEL_EXPORTER_OTLP_ENDPOINT", *(name for one in OPTIONS for name in (one.flag, one.variable))):
         assert option in out
+
+
+ADDRESS = Options(Address("::1", 7))
+ENVIRONMENT: list[tuple[dict[str, str], list[str], Options | str]] = [
+    ({"ADDRESS": "[::1]:7"}, [], ADDRESS),
+    ({"ADDRESS": "1.2.3.4:x"}, ["--address=[::1]:7"], ADDRESS),
+    ({"ADDRESS": "", "LOG_CALLS": "", "TLS_CERT": ""}, [], Options()),
+    ({"ADDRESS": "1.2.3.4:x"}, [], "EXTENDER_POLICY_ADDRESS: invalid value '1.2.3.4:x'; expected HOST:PORT such as"),
+    ({"METRICS_ADDRESS": "[::1]:7"}, [], Options(metrics_address=Address("::1", 7))),
+    ({"LOG_CALLS": "true"}, [], Options(log_calls=True)),
+    ({"LOG_CALLS": "false"}, ["--log-calls"], Options(log_calls=True)),
+    ({"LOG_CALLS": "yes"}, [], "EXTENDER_POLICY_LOG_CALLS: invalid value 'yes'; expected true or false"),
+    ({"ALLOW_UNAUTHENTICATED_BIND": "true"}, [], Options(allow_unauthenticated_bind=True)),
+    ({"TLS_CERT": "c", "TLS_KEY": "k", "TLS_CLIENT_CA": "a"}, [], Options(tls=Tls("c", "k", "a"))),
+    ({"TLS_CERT": "c", "TLS_KEY": "k"}, ["--tls-cert=d"], Options(tls=Tls("d", "k"))),
+    ({"TLS_CERT": "c"}, [], "EXTENDER_POLICY_TLS_CERT is given without --tls-key; expected --tls-cert FILE and"),
+    ({"TLS_CLIENT_CA": "a"}, [], "EXTENDER_POLICY_TLS_CLIENT_CA is given without --tls-cert"),
+]
+
+
+@pytest.mark.parametrize(("variables", "arguments", "expected"), ENVIRONMENT)
+def test_the_environment_has_the_options_that_are_not_given(
+    variables: dict[str, str],
+    arguments: list[str],
+    expected: Options | str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"EXTENDER_POLICY_{name}", value)
+    usage = argument_parser()
+    try:
+        found = options_from(usage, usage.parse_args(arguments))
+    except SystemExit as ended:
+        assert ended.code == 2
+        assert isinstance(expected, str) and f"error: {expected}" in capsys.readouterr().err
+    else:
+        assert found == expected
 
 
 def test_an_address_that_is_in_use_is_named() -> None:
@@ -107,6 +149,20 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         "--tls-cert", tmp_path / "a.crt", "--tls-key", tmp_path / "a.key", "--tls-client-ca", tmp_path / "ca.crt"
     )
     assert (code, f"{tmp_path}/ca.crt" in err) == (1, True)
+
+
+@pytest.mark.parametrize("kind", [[], ["--loop"]])
+def test_calls_are_logged_and_counted(kind: Sequence[str]) -> None:
+    options = (*kind, "--log-calls", "--metrics-address=127.0.0.1:0")
+    with started(SLOW, *options) as (program, address), Client(address) as client:
+        client.bind(binding("web", 0))
+        assert program.stderr is not None
+        url = re.search(r"metrics are served at (.*)", program.stderr.readline())
+        line = r" INFO extender_policy: bind: call c1, pod shop/web, [0-9.]+ ms\n$"
+        assert re.search(line, program.stderr.readline())
+        assert url is not None
+        with urllib.request.urlopen(url[1], timeout=20) as scraped:
+            assert b'extender_policy_calls_total{code="OK",verb="bind"} 1.0\n' in scraped.read()
 
 
 def binding(name: str, seconds: float) -> policy_pb2.BindRequest:

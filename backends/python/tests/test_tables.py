@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from client import Client, Stream, by_table, pod, question, reads_of, reason, row, values
+from client import Client, Stream, by_table, inline, pod, question, reads_of, reason, row, until, values
 from conftest import Serve
 from grpc import StatusCode
 
-from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict
+from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict, _question, _row
 from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2, resources_pb2, table_pb2
+from extender_policy._declaration import RowParts
+from extender_policy._row import Row, RowContent
 from extender_policy._tables import Filling, Tables
 
 
@@ -57,14 +58,6 @@ def reasons(client: Client, nodes: node_pb2.Nodes, **fields: Any) -> list[str] |
     assert answer.result.evaluated == nodes.count
     found = {position: one.reason for one in answer.rejections for position in one.positions}
     return [found[position] for position in range(nodes.count)]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError("the condition does not hold after 10 s")
 
 
 def test_a_table_ends_with_its_stream_however_it_ends(serve: Serve) -> None:
@@ -206,16 +199,55 @@ def test_rows_of_more_than_the_limit_are_refused() -> None:
     assert tables.size == 0
 
 
-def test_usage_and_json_are_kept(serve: Serve) -> None:
-    reads = Reads().node(NodePart.USAGE, NodePart.RAW_JSON)
+def test_rows_of_the_last_call_are_not_decoded_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def decode(encoded: bytes, parts: RowParts) -> node_pb2.NodeRow:
+        message = _row.decoded(encoded, parts)
+        decoded.append(message.name)
+        return message
+
+    monkeypatch.setattr(_question, "decoded", decode)
+    client = serve(Names())
+    rows = [racked(name, "r1") for name in "abc"]
+    moved = racked("b", "r2")
+    for nodes, expected in (
+        (rows, ["a", "b", "c"]),
+        (rows[::-1], []),
+        ([rows[0], moved, rows[2]], ["b"]),
+        # Those before are gone, and a table does not replace them.
+        (rows[:1], []),
+        (rows[:2], ["b"]),
+    ):
+        decoded.clear()
+        assert reasons(client, inline(nodes)) == [f"{node.name}={node.facts.labels.entries['rack']}" for node in nodes]
+        assert decoded == expected
+        stream = Stream(client)
+        stream.send(message(1, {1: racked("d", "r")}))
+        assert reasons(client, by_table("t7", [1, 0], rows=[moved])) == ["d=r", "b=r2"]
+        stream.end()
+
+
+def test_the_last_rows_are_bounded() -> None:
+    tables = Tables()
+    rows = {b"x": Row("a", RowContent())}
+    for number in range(9):
+        tables.keep_last(b"%d" % number, rows)
+    assert [tables.last(b"%d" % number) for number in range(9)] == [{}, *[rows] * 8]
+    tables.keep_last(b"8", {bytes(2 << 20): rows[b"x"]})
+    assert tables.last(b"8") == {}
+
+
+def test_usage_nominated_pods_and_json_are_kept(serve: Serve) -> None:
+    reads = Reads().node(NodePart.USAGE, NodePart.RAW_JSON, NodePart.NOMINATED)
 
     class Raw(Policy):
         def info(self) -> Info:
             return Info("raw", "1").filters(Verb.per_node().reads(reads))
 
         def filter(self, pod: Pod, node: Node) -> Verdict:
-            usage = node.usage
-            return Verdict.reject(f"{node.raw_json!r} {usage and usage.requested.pods}")
+            sums = (sums and sums.requested.pods for sums in (node.usage, node.nominated))
+            return Verdict.reject(f"{node.raw_json!r} {[*sums]}")
 
     client = serve(Raw())
     stream = Stream(client)
@@ -223,8 +255,10 @@ def test_usage_and_json_are_kept(serve: Serve) -> None:
         facts=node_pb2.NodeFacts(),
         raw_json=b'{"kind": "Node"}',
         usage=node_pb2.NodeUsage(requested=resources_pb2.Resources(pods=3)),
+        nominated=node_pb2.NodeUsage(requested=resources_pb2.Resources(pods=2)),
     )
     empty = node_pb2.NodeRow(facts=node_pb2.NodeFacts())
     stream.send(message(1, {1: full, 2: empty}, reads=client.get_info().verbs[0].reads.node))
-    found = reasons(client, by_table("t7", [1, 2]), reads=reads_of(client))
-    assert found == ['b\'{"kind": "Node"}\' 3', "None None"]
+    for nodes in (by_table("t7", [1, 2]), inline([full, empty])):
+        found = reasons(client, nodes, reads=reads_of(client))
+        assert found == ['b\'{"kind": "Node"}\' [3, 2]', "None [None, None]"]

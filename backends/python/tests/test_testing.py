@@ -6,6 +6,7 @@ import itertools
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from extender_policy import (
     Node,
     NodeAddress,
     NodeAffinity,
+    NodeChange,
     NodeImage,
     NodePart,
     Nodes,
@@ -59,7 +61,7 @@ from extender_policy import (
     WeightedPodAffinityTerm,
     testing,
 )
-from extender_policy._api.v1beta1 import info_pb2
+from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2
 from extender_policy.testing import NoAnswer, Rejected, TestCandidate, TestNode, TestPod
 
 VERB = Verb.per_node().reads(Reads.everything())
@@ -144,6 +146,7 @@ FULL_NODE = (
     .capacity(milli_cpu=2000)
     .allocatable(milli_cpu=1000, others={"example.com/gpu": 4})
     .usage(NodeUsage(Resources(milli_cpu=5), NonZero(6, 7)))
+    .nominated(NodeUsage(Resources(milli_cpu=8, pods=1), NonZero(9, 10)))
     .image(NodeImage(("web:1", "web@sha256:1"), 5))
     .system_info(SYSTEM)
     .address(NodeAddress("InternalIP", "10.0.0.1"))
@@ -181,6 +184,7 @@ def see_everything(pod: Pod, node: Node) -> None:
     assert node.capacity == Resources(2000)
     assert node.allocatable == Resources(1000, others={"example.com/gpu": 4})
     assert node.usage == NodeUsage(Resources(5), NonZero(6, 7))
+    assert node.nominated == NodeUsage(Resources(8, pods=1), NonZero(9, 10))
     assert (node.images, node.system_info) == ((NodeImage(("web:1", "web@sha256:1"), 5),), SYSTEM)
     assert (node.addresses, node.provider_id) == ((NodeAddress("InternalIP", "10.0.0.1"),), "acme://n1")
     assert node.kubernetes().metadata.labels == {"zone": "z1"}
@@ -190,7 +194,7 @@ def test_with_everything_declared_everything_is_seen() -> None:
     declared = Reads().node(*NodePart).pod(*PodPart)
     declared.node_labels("")
     declared.pod_labels("")
-    everything = Reads.everything().node(NodePart.USAGE, NodePart.IMAGES, NodePart.RAW_JSON)
+    everything = Reads.everything().node(NodePart.USAGE, NodePart.NOMINATED, NodePart.IMAGES, NodePart.RAW_JSON)
     everything.pod(PodPart.IDENTITY, PodPart.RAW_JSON)
     for reads in (declared, everything):
         reads.node_annotations("")
@@ -218,13 +222,15 @@ def test_everything_is_all_facts_and_all_labels() -> None:
             pod.annotation("acme.io/a")
 
     testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see), FULL_POD, [FULL_NODE])
-    assert undeclared == [PodPart.IDENTITY, PodPart.RAW_JSON, NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES]
+    beside = [NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES, NodePart.NOMINATED]
+    assert undeclared == [PodPart.IDENTITY, PodPart.RAW_JSON, *beside]
 
 
 def test_what_is_not_set_is_none_or_empty() -> None:
     def see(pod: Pod, node: Node) -> None:
         assert (pod.created_seconds, pod.pod_affinity, pod.pod_group, pod.runtime_class) == (None, None, None, None)
         assert (pod.preemption_policy, pod.service_account, node.system_info, node.provider_id) == (None,) * 4
+        assert (node.usage, node.nominated) == (None, None)
         assert (pod.containers, pod.topology_spread, pod.resource_claims, node.images, node.addresses) == ((),) * 5
 
     nothing = testing.everything(Recorder(Info("p", "1").filters(Verb.per_node()), see))
@@ -283,6 +289,7 @@ PARTS: list[tuple[PodPart | NodePart, tuple[str, ...]]] = [
     (NodePart.SYSTEM_INFO, ("system_info",)),
     (NodePart.ADDRESSES, ("addresses",)),
     (NodePart.PROVIDER_ID, ("provider_id",)),
+    (NodePart.NOMINATED, ("nominated",)),
 ]
 
 
@@ -567,6 +574,72 @@ def test_a_pure_hook_gives_the_same_answer_again() -> None:
 
     with pytest.raises(AssertionError, match="^beforeFilter is declared pure and gave another answer about the pod"):
         testing.before_filter(Hooked(info=Info("p", "1").before_filter(hook)), TestPod("shop"))
+
+
+def recording() -> policy_pb2.FilterRequest:
+    """What the gateway writes of the full objects."""
+    nodes = node_pb2.Nodes(count=2, rows=node_pb2.NodeRows(rows=[FULL_NODE._message, TestNode("bare")._message]))
+    for row in nodes.rows.rows:
+        row.pod_counts.add()
+    request = policy_pb2.FilterRequest(pod=FULL_POD._message, nodes=nodes)
+    request.pod.topology_counts.add()
+    return request
+
+
+def test_objects_are_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "objects.binpb"
+    path.write_bytes(recording().SerializeToString())
+    pod, nodes = testing.recorded(path)
+    assert [node.name for node in nodes] == ["n1", "bare"]
+    nothing = Recorder(Info("p", "1").filters(Verb.per_node()), see_everything)
+    assert testing.filter(testing.everything(nothing), pod, nodes[:1]) == []
+    # They are reduced to what is declared, and can be changed, as all others.
+    counted = Reads().node(NodePart.NAME)
+    by = counted.pods_by(PodsBy.NAMESPACE)
+
+    def see(pod: Pod, node: Node) -> None:
+        like = node.pods_like(by, pod)
+        assert (node.name, like and like.at_most) in {("n1", 3), ("bare", 0)}
+        with pytest.raises(UndeclaredRead):
+            node.label("zone")
+
+    policy = Recorder(Info("p", "1").filters(Verb.per_node().reads(counted)), see)
+    assert testing.filter(policy, pod, [nodes[0].running(TestPod("shop"), 3), nodes[1]]) == []
+
+
+WHOLE = recording().SerializeToString()
+PARTLY = "without its pod or some of its nodes"
+LACKING = {"count": 3, "rows": {"rows": [{"name": "x"}]}}
+BROKEN = [
+    (b"apiVersion: v1", "not a FilterRequest"),
+    (WHOLE[:-1], "not a FilterRequest"),
+    (policy_pb2.FilterRequest(pod=FULL_POD._message).SerializeToString(), PARTLY),
+    (policy_pb2.FilterRequest(nodes=recording().nodes).SerializeToString(), PARTLY),
+    (WHOLE + policy_pb2.FilterRequest(nodes={"count": 3}).SerializeToString(), PARTLY),
+    (WHOLE + policy_pb2.FilterRequest(nodes=LACKING).SerializeToString(), "with a node that lacks its name or its"),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), BROKEN, ids=range(len(BROKEN)))
+def test_a_file_that_is_not_whole_is_named(content: bytes, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "objects.binpb"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is {expected}.*; write it again with extender-gate"):
+        testing.recorded(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(str(path))):
+        testing.recorded(str(path))
+
+
+def test_a_hook_changes_what_it_declares() -> None:
+    change, on_node = PodChange().topology_spread(), NodeChange().remove_label("a")
+    hook = Hook.whole_set().changes(ChangedPart.POD_TOPOLOGY_SPREAD)
+    hooked = Changing(change, lambda node: on_node, Info("p", "1").before_score(hook))
+    with pytest.raises(AssertionError, match="^beforeScore changes what it does not declare; add ChangedPart.NODE_LAB"):
+        testing.before_score(hooked, TestPod("shop"), NODES)
+    both = Info("p", "1").before_score(hook.changes(ChangedPart.NODE_LABELS))
+    changed = testing.before_score(Changing(change, lambda node: on_node, both), TestPod("shop"), NODES)
+    assert changed == (change, [(node.name, on_node) for node in NODES])
 
 
 BESIDE: list[tuple[Callable[[Pod, Node], object], str]] = [

@@ -36,9 +36,9 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
 use extender_policy_api::limits::{CHANGE_ENTRIES, CHANGE_USERS, NODE_ENTRIES, RESPONSE_ENTRIES};
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
-    Bind, BindAsk, BoxFuture, Candidate, Change, Eviction, HoldUser, Hook, Info, Introspect, IntrospectError,
-    Node, NodeChange, NodePart, Nodes, Normalization, NotReady, Pod, PodPart, Policy, Reads, Resources,
-    Scale, Unanswered, Verb, Verdict,
+    Bind, BindAsk, BoxFuture, Candidate, ChangedPart, Eviction, HoldUser, Hook, Info, IntrospectAsk,
+    IntrospectError, Node, NodeChange, NodePart, Nodes, Normalization, NotReady, Pod, PodPart, Policy, Reads,
+    Resources, Scale, Unanswered, Verb, Verdict,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -257,7 +257,7 @@ impl Policy for Reservations {
         placement.pod(PodPart::RawJson);
         let placement = Verb::per_node().reads(&placement);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
-            .before_filter_nodes(Hook::changing([Change::NodeUsage]).reads(&names))
+            .before_filter_nodes(Hook::changes([ChangedPart::NodeUsage]).reads(&names))
             .filters(placement.clone())
             .preempts(Verb::per_node().reads(&room))
             .scores(placement, Scale::between(0..=SCORE).normalize(Normalization::Range))
@@ -314,7 +314,7 @@ impl Policy for Reservations {
         Box::pin(async move { Ok(self.binder.bind(ask).await?) })
     }
 
-    fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+    fn introspect(&self, ask: &IntrospectAsk<'_>) -> Result<serde_json::Value, IntrospectError> {
         shown::introspect(&self.store, ask, (self.clock)())
     }
 

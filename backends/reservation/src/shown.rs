@@ -1,6 +1,6 @@
 //! What operators see of the Reservations of a node, in `explain --node` and at the gateway's admin address.
 
-use extender_policy_sdk::{Introspect, IntrospectError, serde_json::Value};
+use extender_policy_sdk::{IntrospectAsk, IntrospectError, serde_json::Value};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ const NAMED: usize = 100;
 /// The state of a node.
 pub(super) fn introspect(
     store: &Store,
-    ask: &Introspect<'_>,
+    ask: &IntrospectAsk<'_>,
     now: Timestamp,
 ) -> Result<Value, IntrospectError> {
     let known = store.read();

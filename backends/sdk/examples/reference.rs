@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Change, Eviction, Hook, Info,
-    Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart, NodeUsage, Nodes, Normalization, Pod,
-    PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint, Toleration,
-    Unanswered, Verb, Verdict, run, serde_json,
+    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, ChangedPart, Eviction, Hook,
+    Info, IntrospectAsk, IntrospectError, Node, NodeChange, NodeKey, NodePart, NodeUsage, Nodes,
+    Normalization, Pod, PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint,
+    Toleration, Unanswered, Verb, Verdict, run, serde_json,
 };
 
 /// In the gateway's configuration: `args: {zone: eu-west-1a, most: 3}`.
@@ -157,7 +157,7 @@ impl Policy for Reference {
         (pod, nodes.iter().map(change).collect())
     }
 
-    fn introspect(&self, _: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+    fn introspect(&self, _: &IntrospectAsk<'_>) -> Result<serde_json::Value, IntrospectError> {
         serde_json::to_value(&self.settings).map_err(|error| IntrospectError::Failed(error.to_string()))
     }
 }
@@ -170,20 +170,25 @@ fn hook_reads() -> Reads {
 }
 
 fn before_filter() -> Hook {
-    let changes = [Change::PodLabels, Change::PodNodeSelector, Change::PodTolerations, Change::PodRequests];
-    Hook::changing(changes).pure().reads(&hook_reads())
+    let changes = [
+        ChangedPart::PodLabels,
+        ChangedPart::PodNodeSelector,
+        ChangedPart::PodTolerations,
+        ChangedPart::PodRequests,
+    ];
+    Hook::changes(changes).pure().reads(&hook_reads())
 }
 
 fn before_filter_nodes() -> Hook {
     let mut reads = hook_reads();
     reads.node_label("zone");
-    Hook::changing([Change::NodeAllocatable, Change::NodeTaints]).pure().reads(&reads)
+    Hook::changes([ChangedPart::NodeAllocatable, ChangedPart::NodeTaints]).pure().reads(&reads)
 }
 
 fn before_score() -> Hook {
     let mut reads = hook_reads();
     reads.node_label("zone");
-    Hook::changing([Change::PodLabels, Change::NodeLabels, Change::NodeUsage]).reads(&reads)
+    Hook::changes([ChangedPart::PodLabels, ChangedPart::NodeLabels, ChangedPart::NodeUsage]).reads(&reads)
 }
 
 /// Of the nodes in the closed zone, before they are scored.

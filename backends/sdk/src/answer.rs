@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use extender_policy_api::v1beta1::{self as api, result::Outcome};
+use extender_policy_api::v1beta1::{self as api, result::Outcome, watch_service_server};
 use futures_util::FutureExt as _;
 
 pub(crate) use self::{
@@ -80,11 +80,27 @@ pub(crate) fn info(
     backend: &Backend,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
-    let response = guarded("GetInfo", || {
-        Ok(backend.policy_for(NamedArgs::whole(&request.args)?)?.declaration.response.clone())
-    })?;
-    let controllers = backend.beside().map(|beside| beside.report.message());
-    Ok(api::GetInfoResponse { controllers, ..response })
+    let (response, _) = watched(backend, NamedArgs::whole(&request.args)?)?;
+    Ok(response)
+}
+
+/// The answer to the handshake, and whether the policy is ready.
+pub(crate) type Watched = (api::GetInfoResponse, bool);
+
+/// What a change of is told to those who watch.
+pub(crate) fn watched(backend: &Backend, args: NamedArgs<'_>) -> Result<Watched, CallError> {
+    let prepared = guarded("GetInfo", || backend.policy_for(args))?;
+    let is_ready = is_ready(&prepared);
+    let mut response = prepared.declaration.response.clone();
+    // Reported by the server, not declared by the policy.
+    response.services.push(watch_service_server::SERVICE_NAME.to_owned());
+    response.controllers = backend.beside().map(|beside| beside.report.message());
+    Ok((response, is_ready))
+}
+
+/// Whether the policy can decide now.
+pub(crate) fn is_ready(prepared: &Prepared) -> bool {
+    guarded("GetInfo", || Ok(prepared.policy.ready()?)).is_ok()
 }
 
 /// Refuses a verb that the policy that these args choose does not declare.

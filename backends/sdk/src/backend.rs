@@ -9,7 +9,7 @@ mod versions;
 use std::{
     convert::identity,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use extender_policy_api::v1beta1 as api;
@@ -29,6 +29,8 @@ use crate::{
 pub struct Backend {
     source: Arc<Source>,
     recent: Arc<Mutex<Recent>>,
+    /// Held while a policy is built: what one call builds, another one that came meanwhile finds.
+    building: Arc<Mutex<()>>,
     beside: Option<Result<Beside, ControllersFailed>>,
     /// What its callers can do, if that needs client certificates.
     power: Option<&'static str>,
@@ -89,7 +91,8 @@ impl<P: Policy> From<P> for Backend {
 
 impl From<Source> for Backend {
     fn from(source: Source) -> Self {
-        Self { source: Arc::new(source), recent: Arc::default(), beside: None, power: None, exposed: None }
+        let (recent, building) = (Arc::default(), Arc::default());
+        Self { source: Arc::new(source), recent, building, beside: None, power: None, exposed: None }
     }
 }
 
@@ -173,6 +176,15 @@ impl Backend {
         Some((info.name.clone(), info.version.clone()))
     }
 
+    /// The policies that answer calls at this time.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn in_use(&self) -> Vec<Arc<Prepared>> {
+        match self.known() {
+            Some(versions) => vec![versions.newest()],
+            None => self.recent().versions().map(|versions| versions.newest()).collect(),
+        }
+    }
+
     /// The versions of the policy, if it is known before args come.
     fn known(&self) -> Option<&Versions> {
         match &*self.source {
@@ -194,15 +206,22 @@ impl Backend {
             Source::Fixed(versions) if args.are_none() => return Ok(versions.clone()?),
             Source::Fixed(_) | Source::Configured(_) => {}
         }
-        // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
-        let lock = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().find(&args.digest) {
+        if let Some(known) = self.recent().find(&args.digest) {
             return Ok(known);
         }
         let json = args.json.ok_or(CallError::ArgsUnknown)?;
+        let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.recent().find(&args.digest) {
+            return Ok(known);
+        }
         let versions = self.source.build(json)?;
-        lock().remember(args.digest, json.len(), Arc::clone(&versions));
+        self.recent().remember(args.digest, json.len(), Arc::clone(&versions));
         Ok(versions)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were
@@ -261,5 +280,35 @@ impl Replace {
 impl fmt::Debug for Replace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Replace").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::*;
+    use crate::tests::Filters;
+
+    #[test]
+    fn two_calls_at_a_time_build_one_policy() {
+        let (built, builds) = mpsc::channel();
+        let (builds, second) = (Mutex::new(builds), Duration::from_millis(100));
+        let backend = Backend::configured(move |_: &Args| {
+            built.send(()).unwrap();
+            // The first build takes until the second one has begun, which must not happen.
+            if let Ok(builds) = builds.try_lock() {
+                builds.recv().unwrap();
+                assert!(builds.recv_timeout(second).is_err(), "it is built twice");
+            }
+            Ok(Filters)
+        });
+        let asked = || backend.policy_for(NamedArgs::whole(b"{}").unwrap()).unwrap();
+        let (one, other) = thread::scope(|scope| {
+            let calls = [scope.spawn(asked), scope.spawn(asked)];
+            let [one, other] = calls.map(|call| call.join().unwrap());
+            (one, other)
+        });
+        assert!(Arc::ptr_eq(&one, &other));
     }
 }

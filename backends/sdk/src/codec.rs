@@ -44,6 +44,11 @@ impl Incoming for api::IntrospectRequest {
     const MOST: usize = MAX_DECODED_SMALL_BYTES;
 }
 
+impl Incoming for api::WatchRequest {
+    const SHAPE: Shape = &[];
+    const MOST: usize = MAX_DECODED_SMALL_BYTES;
+}
+
 impl Incoming for FilterRequest {
     const SHAPE: Shape = size::QUESTION;
 }

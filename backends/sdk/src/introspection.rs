@@ -109,15 +109,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{Info, Policy, Verb};
-
-    struct Filters;
-
-    impl Policy for Filters {
-        fn info(&self) -> Info {
-            Info::new("filters", "1").filters(Verb::per_node())
-        }
-    }
+    use crate::tests::Filters;
 
     #[tokio::test(start_paused = true)]
     async fn few_wait_for_a_turn_and_not_for_long() {

@@ -56,11 +56,12 @@
 //!
 //! # Features
 //!
-//! None is on by default, because they are most of what a first build compiles: `tls` for certificates, which the Helm chart
-//! configures by default, `otlp` for traces, and `reflection` for tools such as grpcurl.
+//! None is on by default; together they are most of what a first build compiles: `tls` for certificates, which the Helm
+//! chart configures by default, `otlp` for traces, `metrics` for Prometheus, and `reflection` for tools such as grpcurl.
 
 mod answer;
 mod backend;
+mod calls;
 mod codec;
 mod controllers;
 mod deadline;
@@ -68,13 +69,19 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod introspection;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod run;
 mod serve;
 mod service;
+mod stopping;
 mod table;
 mod telemetry;
 pub mod testing;
 pub mod trace;
+mod watching;
+#[cfg(not(feature = "metrics"))]
+mod without_metrics;
 
 #[doc(no_inline)]
 pub use extender_policy_types::{
@@ -87,22 +94,38 @@ pub use extender_policy_types::{
 /// What [`Policy::introspect`] returns is of this version: `extender_policy_sdk::serde_json::json!`.
 pub use serde_json;
 
+#[cfg(not(feature = "metrics"))]
+use self::without_metrics as metrics;
 pub use self::{
     backend::{Backend, Replace},
     controllers::{ControllersFailed, ControllersReport, RunControllers},
-    run::{run, serve_blocking},
+    run::{UsageError, run, serve_blocking},
     serve::{Bound, Options, ServeError, TlsError, TlsFiles, serve},
     telemetry::{Telemetry, TelemetryError},
 };
 #[doc(inline)]
 pub use extender_policy_types::{
-    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, CannotAnswer, Change, DeclarationError,
-    Domains, Eviction, Hook, Info, Introspect, IntrospectError, NO_OPINION, Node, NodeChange, NodeKey,
-    NodePart, NodePrefix, Nodes, Normalization, NotReady, Outcome, OutcomeKind, Pod, PodChange, PodCount,
-    PodKey, PodPart, PodPrefix, PodsBy, PodsKey, PodsLike, Policy, Reads, Reason, Refusal, RejectionKind,
-    Scale, TopologyKey, Unanswered, Verb, Verdict, Victim,
+    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, CannotAnswer, ChangedPart,
+    DeclarationError, Domains, Eviction, Hook, Info, IntrospectAsk, IntrospectError, NO_OPINION, Node,
+    NodeChange, NodeKey, NodePart, NodePrefix, Nodes, Normalization, NotReady, Outcome, OutcomeKind, Pod,
+    PodChange, PodCount, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, PodsLike, Policy, Reads, Reason,
+    Refusal, RejectionKind, Scale, TopologyKey, Unanswered, Verb, Verdict, Victim,
 };
 use extender_policy_types::{
     digest, info, node, pod, reads, request,
     size::{self, MAX_MESSAGE_BYTES},
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::{Info, Policy, Verb};
+
+    /// Declares a verb, and nothing else.
+    pub(crate) struct Filters;
+
+    impl Policy for Filters {
+        fn info(&self) -> Info {
+            Info::new("filters", "1").filters(Verb::per_node())
+        }
+    }
+}

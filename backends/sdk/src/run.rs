@@ -1,14 +1,21 @@
 //! `main` for a policy without options of its own.
 
-use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use crate::{Backend, Options, ServeError, TlsFiles, serve};
 
 /// Exit code for invalid arguments.
 const BAD_USAGE: u8 = 2;
 
-/// Runs a policy as a program: accepts `--address HOST:PORT`, the TLS files and `--help`, then does what [`serve()`] does on a
-/// runtime with one thread. Exit codes: 0 stopped by a signal, 1 failed to start or ended by itself, 2 usage error.
+/// Runs a policy as a program: accepts `--address HOST:PORT`, other options that `--help` names, and their variables, then does
+/// what [`serve()`] does on a runtime with one thread. Exit codes: 0 stopped by a signal, 1 failed to start or ended by itself, 2 usage error.
 ///
 /// ```no_run
 /// # use extender_policy_sdk::{Info, Policy, Verb};
@@ -21,10 +28,10 @@ const BAD_USAGE: u8 = 2;
 /// }
 /// ```
 pub fn run(backend: impl Into<Backend>) -> ExitCode {
-    match command(std::env::args_os().skip(1)) {
+    match command(std::env::args_os().skip(1), &environment) {
         Ok(Command::Serve(options)) => exit_code(serve_blocking(backend, options)),
         Ok(Command::Help) => say(&mut io::stdout(), &help(), ExitCode::SUCCESS),
-        Err(mistake) => say(&mut io::stderr(), &mistake, ExitCode::from(BAD_USAGE)),
+        Err(mistake) => say(&mut io::stderr(), &mistake.to_string(), ExitCode::from(BAD_USAGE)),
     }
 }
 
@@ -53,11 +60,23 @@ const TLS_HELP: &str = "
   --tls-key FILE          its private key, PEM
   --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM";
 
+/// The option with the feature `metrics`, likewise.
+const METRICS_HELP: &str = "
+  --metrics-address HOST:PORT
+                          where GET /metrics is answered for Prometheus, without TLS";
+
 const MORE_HELP: &str = "
   --allow-unauthenticated-bind
                           serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
                           reaches the address may then bind pods
+  --log-calls             log a line for each call: verb, call, pod, nodes, result, milliseconds
   --help                  prints this
+
+Each option but --help can be set by a variable, such as EXTENDER_POLICY_ADDRESS for --address; the option wins, and an
+empty variable counts as unset:
+";
+
+const END_OF_HELP: &str = "
 
 Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
 
@@ -72,8 +91,46 @@ OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED.";
 
 fn help() -> String {
     let tls = if cfg!(feature = "tls") { TLS_HELP } else { "" };
-    let variables = if cfg!(feature = "otlp") { VARIABLES } else { "" };
-    format!("{HELP}{tls}{MORE_HELP}{variables}")
+    let metrics = if cfg!(feature = "metrics") { METRICS_HELP } else { "" };
+    let otlp = if cfg!(feature = "otlp") { VARIABLES } else { "" };
+    let variables = OPTIONS.map(|(_, variable)| format!("\n  {variable}")).concat();
+    format!("{HELP}{tls}{metrics}{MORE_HELP}{variables}{END_OF_HELP}{otlp}")
+}
+
+/// The options, each with the variable that sets it, too.
+const OPTIONS: [(&str, &str); 7] = [
+    ("--address", "EXTENDER_POLICY_ADDRESS"),
+    ("--tls-cert", "EXTENDER_POLICY_TLS_CERT"),
+    ("--tls-key", "EXTENDER_POLICY_TLS_KEY"),
+    ("--tls-client-ca", "EXTENDER_POLICY_TLS_CLIENT_CA"),
+    ("--allow-unauthenticated-bind", "EXTENDER_POLICY_ALLOW_UNAUTHENTICATED_BIND"),
+    ("--metrics-address", "EXTENDER_POLICY_METRICS_ADDRESS"),
+    ("--log-calls", "EXTENDER_POLICY_LOG_CALLS"),
+];
+
+/// The options whose value is true where they have none.
+const FLAGS: [&str; 2] = ["--allow-unauthenticated-bind", "--log-calls"];
+
+/// What is wrong with the options of a program: one sentence that names the option or the variable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl Options {
+    /// As [`run`](run()) reads them, for a program with more options: those that are `given` on its command line, such as
+    /// `("--address", "0.0.0.0:9000")` or `("--log-calls", "true")`, and otherwise those of the `EXTENDER_POLICY_*` variables.
+    ///
+    /// # Errors
+    ///
+    /// A value is invalid, or one of the TLS files is missing.
+    pub fn of_program<'a>(given: impl IntoIterator<Item = (&'a str, String)>) -> Result<Self, UsageError> {
+        options(&given.into_iter().collect(), &environment)
+    }
+}
+
+/// Of this process.
+fn environment(variable: &str) -> Option<String> {
+    std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())
 }
 
 #[derive(Debug)]
@@ -82,36 +139,80 @@ enum Command {
     Help,
 }
 
-fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
-    let mut options = Options::default();
-    let mut files = Files::default();
+fn command(
+    arguments: impl Iterator<Item = OsString>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Command, UsageError> {
+    let mut given = BTreeMap::new();
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
         let (option, value) = match argument.split_once('=') {
             Some((option, value)) => (option, Some(value.to_owned())),
             None => (&*argument, None),
         };
-        let mut value = || value.clone().or_else(|| arguments.next()).unwrap_or_default();
+        if matches!(option, "--help" | "-h") {
+            return Ok(Command::Help);
+        }
+        let Some((option, _)) = OPTIONS.into_iter().find(|(known, _)| *known == option) else {
+            return Err(UsageError(format!("unknown option {argument}\n\n{}", help())));
+        };
+        let implied = || if FLAGS.contains(&option) { Some("true".to_owned()) } else { arguments.next() };
+        given.insert(option, value.or_else(implied).unwrap_or_default());
+    }
+    options(&given, variable).map(Command::Serve)
+}
+
+fn options(
+    given: &BTreeMap<&str, String>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Options, UsageError> {
+    let (mut options, mut files) = (Options::default(), Files::default());
+    for (option, name) in OPTIONS {
+        let set = || Some((name, variable(name).filter(|value| !value.is_empty())?));
+        let Some((source, value)) = given.get(option).map(|value| (option, value.clone())).or_else(set)
+        else {
+            continue;
+        };
         match option {
-            "--help" | "-h" => return Ok(Command::Help),
-            "--address" => options.address = address(&value())?,
-            "--tls-cert" => files.cert = Some(file(option, &value())?),
-            "--tls-key" => files.key = Some(file(option, &value())?),
-            "--tls-client-ca" => files.client_ca = Some(file(option, &value())?),
-            "--allow-unauthenticated-bind" => options.allow_unauthenticated_bind = true,
-            _ => return Err(format!("unknown option {argument}\n\n{}", help())),
+            "--address" => options.address = address(source, &value)?,
+            "--metrics-address" => options.metrics_address = Some(address(source, &value)?),
+            "--tls-cert" => files.cert = Some(file(source, &value)?),
+            "--tls-key" => files.key = Some(file(source, &value)?),
+            "--tls-client-ca" => files.client_ca = Some(file(source, &value)?),
+            "--log-calls" => options.log_calls = flag(source, &value)?,
+            _ => options.allow_unauthenticated_bind = flag(source, &value)?,
         }
     }
     options.tls = files.complete()?;
-    Ok(Command::Serve(options))
+    Ok(options)
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("invalid --address {text:?}; expected HOST:PORT such as 0.0.0.0:9000"))
+/// `HOST:PORT` with an IP address or a name such as `localhost`.
+fn address(source: &str, text: &str) -> Result<SocketAddr, UsageError> {
+    let wrong = |why: &str| {
+        let right = "expected HOST:PORT such as 127.0.0.1:9000, localhost:9000 or [::]:9000";
+        UsageError(format!("invalid {source} {text:?}: {why}{right}"))
+    };
+    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if !has_port {
+        return Err(wrong(""));
+    }
+    let unresolved = |error: io::Error| wrong(&format!("cannot resolve the host: {error}; "));
+    let mut addresses: Vec<_> = text.to_socket_addrs().map_err(unresolved)?.collect();
+    // A name with addresses of both families is that of the machine itself: what calls it may know IPv4 only.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses.first().copied().ok_or_else(|| wrong("the host has no address; "))
 }
 
-fn file(option: &str, text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() { Err(format!("{option} has no value; expected a PEM file")) } else { Ok(text.into()) }
+fn file(source: &str, text: &str) -> Result<PathBuf, UsageError> {
+    if text.is_empty() {
+        return Err(UsageError(format!("{source} has no value; expected a PEM file")));
+    }
+    Ok(text.into())
+}
+
+fn flag(source: &str, text: &str) -> Result<bool, UsageError> {
+    text.parse().map_err(|_| UsageError(format!("invalid {source} {text:?}; expected true or false")))
 }
 
 /// The TLS files that were named so far.
@@ -123,7 +224,7 @@ struct Files {
 }
 
 impl Files {
-    fn complete(self) -> Result<Option<TlsFiles>, String> {
+    fn complete(self) -> Result<Option<TlsFiles>, UsageError> {
         match self {
             Self { cert: Some(cert), key: Some(key), client_ca } => {
                 Ok(Some(TlsFiles { cert, key, client_ca }))
@@ -135,7 +236,8 @@ impl Files {
                     (None, Some(_)) => "--tls-cert FILE is",
                     _ => "--tls-key FILE is",
                 };
-                Err(format!("{missing} missing; TLS needs a certificate and its key, two PEM files"))
+                let text = format!("{missing} missing; TLS needs a certificate and its key, two PEM files");
+                Err(UsageError(text))
             }
         }
     }
@@ -158,34 +260,73 @@ fn say(to: &mut dyn io::Write, text: &str, code: ExitCode) -> ExitCode {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Command, String> {
-        command(arguments.iter().map(OsString::from))
+    fn read(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, UsageError> {
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        command(arguments.iter().map(OsString::from), &variable)
     }
 
-    #[test]
-    fn the_address_comes_in_both_spellings() {
-        for arguments in [&["--address", "0.0.0.0:9000"][..], &["--address=0.0.0.0:9000"]] {
-            let Ok(Command::Serve(options)) = parse(arguments) else { panic!("{arguments:?}") };
-            assert_eq!(options.address.to_string(), "0.0.0.0:9000");
+    fn read_options(arguments: &[&str], variables: &[(&str, &str)]) -> Options {
+        match read(arguments, variables) {
+            Ok(Command::Serve(options)) => options,
+            other => panic!("{arguments:?} {variables:?}: {other:?}"),
         }
     }
 
     #[test]
-    fn tls_files_come_in_both_spellings() {
-        let Ok(Command::Serve(options)) = parse(&["--tls-cert=a", "--tls-key", "b", "--tls-client-ca", "c"])
-        else {
-            panic!("these are right");
-        };
+    fn options_come_in_both_spellings() {
+        for arguments in [&["--address", "0.0.0.0:9000"][..], &["--address=0.0.0.0:9000"]] {
+            assert_eq!(read_options(arguments, &[]).address.to_string(), "0.0.0.0:9000");
+        }
+        let options = read_options(&["--tls-cert=a", "--tls-key", "b", "--tls-client-ca", "c"], &[]);
         let client_ca = Some("c".into());
         assert_eq!(options.tls, Some(TlsFiles { cert: "a".into(), key: "b".into(), client_ca }));
     }
 
     #[test]
-    fn the_option_for_binders_has_no_value() {
-        let Ok(Command::Serve(options)) = parse(&["--allow-unauthenticated-bind"]) else {
-            panic!("it is right")
-        };
-        assert!(options.allow_unauthenticated_bind && !Options::default().allow_unauthenticated_bind);
+    fn a_host_is_an_address_or_a_name() {
+        for (text, expected) in
+            [("127.0.0.1:9000", "127.0.0.1:9000"), ("localhost:0", "127.0.0.1:0"), ("[::1]:7", "[::1]:7")]
+        {
+            assert_eq!(read_options(&["--address", text], &[]).address.to_string(), expected);
+        }
+    }
+
+    /// Everything that options set.
+    fn shown(options: Options) -> String {
+        let Options { address, tls, allow_unauthenticated_bind, metrics_address, log_calls, .. } = options;
+        format!("{address} {tls:?} {allow_unauthenticated_bind} {metrics_address:?} {log_calls}")
+    }
+
+    #[test]
+    fn variables_are_options_and_the_option_wins() {
+        let set = OPTIONS.map(|(option, variable)| match option {
+            "--address" => (option, variable, "1.2.3.4:5"),
+            "--metrics-address" => (option, variable, "1.2.3.4:6"),
+            flag if FLAGS.contains(&flag) => (option, variable, "true"),
+            file => (file, variable, "file.pem"),
+        });
+        let variables = set.map(|(_, variable, value)| (variable, value));
+        let arguments: Vec<_> = set
+            .iter()
+            .flat_map(
+                |(option, _, value)| {
+                    if FLAGS.contains(option) { vec![*option] } else { vec![*option, *value] }
+                },
+            )
+            .collect();
+        let nothing = shown(Options::default());
+        let of_variables = shown(read_options(&[], &variables));
+        assert_eq!(of_variables, shown(read_options(&arguments, &[])));
+        for variable in variables.iter().filter(|(name, _)| !name.contains("_TLS_")) {
+            assert_ne!(shown(read_options(&[], &[*variable])), nothing, "{variable:?}");
+        }
+        let wrong = OPTIONS.map(|(_, variable)| (variable, "wrong"));
+        assert_eq!(shown(read_options(&arguments, &wrong)), of_variables, "the options win");
+        let empty = OPTIONS.map(|(_, variable)| (variable, ""));
+        assert_eq!(shown(read_options(&[], &empty)), nothing);
+        assert!(!read_options(&["--log-calls=false"], &variables).log_calls);
     }
 
     #[test]
@@ -193,25 +334,47 @@ mod tests {
         let named = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED"];
         assert!(named.iter().all(|name| help().contains(name) == cfg!(feature = "otlp")), "{}", help());
         assert!(help().starts_with(HELP));
-        assert_eq!(help().contains("--tls-cert"), cfg!(feature = "tls"), "{}", help());
+        let features =
+            [("--tls-", cfg!(feature = "tls")), ("--metrics-", cfg!(feature = "metrics")), ("--", true)];
+        for (option, variable) in OPTIONS {
+            let (_, is_there) = features.into_iter().find(|(begin, _)| option.starts_with(begin)).unwrap();
+            assert_eq!(help().contains(&format!("\n  {option}")), is_there, "{option}");
+            assert!(help().contains(&format!("\n  {variable}\n")), "{variable}");
+        }
     }
 
     #[test]
     fn bad_usage_says_what_would_be_right() {
-        for (arguments, expected) in [
-            (&["--adress"][..], "unknown option --adress"),
-            (&["--address"], "expected HOST:PORT"),
+        for (arguments, variables, expected) in [
+            (&["--adress"][..], &[][..], "unknown option --adress"),
+            (&["--address"], &[], "expected HOST:PORT"),
             (
                 &["--address", "localhost"],
-                "invalid --address \"localhost\"; expected HOST:PORT such as 0.0.0.0:9000",
+                &[],
+                "invalid --address \"localhost\": expected HOST:PORT such as 127.0.0.1:9000",
             ),
-            (&["--address=1.2.3.4:x"], "expected HOST:PORT"),
-            (&["--tls-cert", "a"], "--tls-key FILE is missing; TLS needs a certificate and its key"),
-            (&["--tls-key=a"], "--tls-cert FILE is missing"),
-            (&["--tls-client-ca", "a"], "--tls-cert FILE and --tls-key FILE are missing"),
-            (&["--tls-cert"], "--tls-cert has no value; expected a PEM file"),
+            (&["--address=1.2.3.4:x"], &[], "expected HOST:PORT"),
+            (&["--address=:9000"], &[], "expected HOST:PORT"),
+            (&["--address=::1"], &[], "invalid --address \"::1\": cannot resolve the host: "),
+            (&["--metrics-address=9"], &[], "invalid --metrics-address \"9\": expected HOST:PORT"),
+            (&["--tls-cert", "a"], &[], "--tls-key FILE is missing; TLS needs a certificate and its key"),
+            (&["--tls-key=a"], &[], "--tls-cert FILE is missing"),
+            (&["--tls-client-ca", "a"], &[], "--tls-cert FILE and --tls-key FILE are missing"),
+            (&["--tls-cert"], &[], "--tls-cert has no value; expected a PEM file"),
+            (
+                &[],
+                &[("EXTENDER_POLICY_ADDRESS", "a")],
+                "invalid EXTENDER_POLICY_ADDRESS \"a\": expected HOST",
+            ),
+            (
+                &[],
+                &[("EXTENDER_POLICY_LOG_CALLS", "yes")],
+                "invalid EXTENDER_POLICY_LOG_CALLS \"yes\"; expected true or false",
+            ),
+            (&["--log-calls=1"], &[], "invalid --log-calls \"1\"; expected true or false"),
+            (&[], &[("EXTENDER_POLICY_TLS_KEY", "a")], "--tls-cert FILE is missing"),
         ] {
-            let mistake = parse(arguments).unwrap_err();
+            let mistake = read(arguments, variables).unwrap_err().to_string();
             assert!(mistake.contains(expected), "{arguments:?}: {mistake}");
         }
     }

@@ -8,7 +8,6 @@ mod joined;
 #[cfg(feature = "reflection")]
 mod reflection;
 mod signals;
-mod stopping;
 #[cfg(feature = "tls")]
 mod tls;
 mod tls_files;
@@ -39,7 +38,6 @@ use self::{
     in_progress::{Counting, Holds, Total},
     incoming::connections,
     signals::Signals,
-    stopping::Stopping,
 };
 #[cfg(not(feature = "tls"))]
 use self::{without_tls as tls, without_tls::NoTls as Tls};
@@ -47,11 +45,15 @@ use crate::{
     Backend, ControllersFailed, ControllersReport, DeclarationError, MAX_MESSAGE_BYTES, Telemetry,
     TelemetryError,
     backend::Exposed,
+    calls::Calls,
     controllers::Beside,
     introspection::IntrospectionService,
+    metrics::Metrics,
     service::{HookService, OutcomeService, Service},
+    stopping::Stopping,
     table::{TableService, Tables},
     telemetry::Tracer,
+    watching::WatchService,
 };
 
 /// The most bytes of requests that are arriving or being answered, over all connections: two of the largest. Without it
@@ -89,6 +91,10 @@ pub struct Options {
     /// Serves a policy that binds, or one with [`Backend::requires_client_certificates`], also beyond loopback to clients
     /// without a certificate: whoever reaches the address can then use it. Default: `false`.
     pub allow_unauthenticated_bind: bool,
+    /// Where `GET /metrics` is answered in Prometheus' text format, without TLS. Needs the feature `metrics`. Default: nowhere.
+    pub metrics_address: Option<SocketAddr>,
+    /// Logs a line for each call: to the subscriber of `tracing` or, in a program without one, to standard error. Default: `false`.
+    pub log_calls: bool,
 }
 
 impl Default for Options {
@@ -99,6 +105,8 @@ impl Default for Options {
             tls: None,
             telemetry: Telemetry::environment(),
             allow_unauthenticated_bind: false,
+            metrics_address: None,
+            log_calls: false,
         }
     }
 }
@@ -130,6 +138,14 @@ pub enum ServeError {
         /// As requested.
         address: SocketAddr,
         /// The system's answer.
+        source: io::Error,
+    },
+    /// The metrics cannot be served.
+    #[error("cannot serve metrics at {address}: {source}")]
+    Metrics {
+        /// As requested.
+        address: SocketAddr,
+        /// Why, and what to do.
         source: io::Error,
     },
     /// Spans are enabled, and cannot be sent with these `OTEL_*` variables.
@@ -175,6 +191,7 @@ pub struct Bound {
     drain: Duration,
     tls: Option<Arc<Tls>>,
     tracer: Tracer,
+    calls: Calls,
 }
 
 impl Bound {
@@ -183,10 +200,10 @@ impl Bound {
     /// # Errors
     ///
     /// [`ServeError::Declaration`], [`ServeError::Controllers`], [`ServeError::Exposed`], [`ServeError::Tls`],
-    /// [`ServeError::Telemetry`] and [`ServeError::Listen`].
+    /// [`ServeError::Telemetry`], [`ServeError::Listen`] and [`ServeError::Metrics`].
     pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
         let is_exposed = options.is_exposed();
-        let Options { address, drain, tls, telemetry, allow_unauthenticated_bind: _ } = options;
+        let Options { address, drain, tls, telemetry, metrics_address, log_calls: log, .. } = options;
         let mut backend = backend.into();
         backend.check()?;
         backend.check_controllers()?;
@@ -198,18 +215,30 @@ impl Bound {
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
+        let metrics = match metrics_address {
+            Some(address) => {
+                let bound = Metrics::bind(address).await;
+                Some(bound.map_err(|source| ServeError::Metrics { address, source })?)
+            }
+            None => None,
+        };
         // A small answer must not wait for the acknowledgement of the one before.
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let incoming = incoming
             .with_keepalive(Some(KEEPALIVE))
             .with_keepalive_interval(Some(KEEPALIVE))
             .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        Ok(Self { backend, incoming, address, drain, tls, tracer })
+        Ok(Self { backend, incoming, address, drain, tls, tracer, calls: Calls { log, metrics } })
     }
 
     /// Where it listens, with the port that was taken.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where the metrics are, with the port that was taken.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.calls.metrics.as_ref().map(Metrics::address)
     }
 
     /// Answers until `stop` is ready, then drains; queued spans then have 5 s. The controllers of the backend run
@@ -243,10 +272,13 @@ impl Bound {
         let tables = Tables::default();
         let report = self.backend.beside().map(|beside| beside.report.clone());
         let introspection = IntrospectionService::new(self.backend.clone());
-        let service = Service::new(self.backend, tables.clone(), self.tracer.clone());
+        let watch = WatchService::new(self.backend.clone(), tables.stopping().clone());
+        let metered = metered(self.calls.metrics.clone(), self.backend.clone(), tables.clone());
+        let service = Service::new(self.backend, tables.clone(), self.tracer.clone(), self.calls);
         let total = Total::new(MAX_BYTES_IN_PROGRESS);
         let introspection = Counting::new(introspection, Holds::UntilAnswered, &total);
-        let router = router(service, &tables, &health, &total).add_service(introspection);
+        let watch = Counting::new(watch, Holds::UntilArrived, &total);
+        let router = router(service, &tables, &health, &total).add_service(introspection).add_service(watch);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
         let incoming = connections(self.incoming, self.tls.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
@@ -256,7 +288,7 @@ impl Bound {
                 never = report_health(&health, report.as_ref()) => match never {},
             }
             health.stop(report.as_ref()).await;
-            tables.stop();
+            tables.stopping().begin();
             drop(stopping);
             tokio::time::sleep(self.drain).await;
         };
@@ -264,6 +296,7 @@ impl Bound {
             ended = serving => ended,
             () = limit => Ok(()),
             never = follow(self.tls.as_deref()) => match never {},
+            never = metered => match never {},
         };
         self.tracer.end().await;
         Ok(ended?)
@@ -294,6 +327,14 @@ async fn report_health(health: &Health, controllers: Option<&ControllersReport>)
 async fn follow(tls: Option<&Tls>) -> Infallible {
     match tls {
         Some(tls) => tls.follow().await,
+        None => pending().await,
+    }
+}
+
+/// Serves the metrics, if they are turned on.
+async fn metered(metrics: Option<Metrics>, backend: Backend, tables: Tables) -> Infallible {
+    match metrics {
+        Some(metrics) => metrics.serve(&backend, &tables).await,
         None => pending().await,
     }
 }

@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     future::{Ready, pending, ready},
     marker::PhantomData,
+    pin::Pin,
 };
 
 use extender_policy_api::v1beta1::{
@@ -18,11 +19,13 @@ use tonic::{
     codegen::{BoxFuture, http},
     server::{Grpc, UnaryService},
 };
+use tracing::Instrument as _;
 
 use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, Patience, at_once, unpanicking},
     backend::{self, NamedArgs},
+    calls::{Calls, Record, Recordable, Rejecting},
     codec::{Admission, AdmitAll, Incoming, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
@@ -65,11 +68,12 @@ pub(crate) struct Service {
     backend: Backend,
     tables: Tables,
     tracer: Tracer,
+    calls: Calls,
 }
 
 impl Service {
-    pub(crate) fn new(backend: Backend, tables: Tables, tracer: Tracer) -> Self {
-        Self { backend, tables, tracer }
+    pub(crate) fn new(backend: Backend, tables: Tables, tracer: Tracer, calls: Calls) -> Self {
+        Self { backend, tables, tracer, calls }
     }
 
     fn answered(&self, http: http::Request<Body>) -> Answered {
@@ -93,10 +97,14 @@ impl Service {
 
     fn unary<V: ServedVerb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
         let (backend, tables) = (self.backend.clone(), self.tables.clone());
+        let record = self.calls.begin(V::NAME);
         Box::pin(async move {
             let arrival = Arrival::default();
-            let answers = Answers { backend, tables, arrival: &arrival, verb: PhantomData::<V> };
-            Ok(timely(exchange(http, admission, answers), &arrival).await)
+            let verb = PhantomData::<V>;
+            let answers = Answers { backend, tables, arrival: &arrival, record: &record, verb };
+            let response = timely(exchange(http, admission, answers), &arrival).await;
+            record.ended(response.headers());
+            Ok(response)
         })
     }
 }
@@ -185,8 +193,11 @@ impl Admission for ServedHook {
 
 /// A verb of [`answer`].
 trait ServedVerb: Send + Sync + 'static {
-    type Request: Incoming + Sync;
-    type Answer: Message + 'static;
+    /// Of the method, before its request is read.
+    const NAME: &'static str;
+
+    type Request: Incoming + Recordable + Sync;
+    type Answer: Message + Rejecting + 'static;
 
     /// As failures name it.
     fn method(request: &Self::Request) -> &'static str;
@@ -205,11 +216,13 @@ macro_rules! verb {
         struct $verb;
 
         impl ServedVerb for $verb {
+            const NAME: &'static str = stringify!($verb);
+
             type Request = $request;
             type Answer = $answer;
 
             fn method(_: &Self::Request) -> &'static str {
-                stringify!($verb)
+                Self::NAME
             }
 
             async fn answer(
@@ -251,6 +264,8 @@ verb!(Report: api::ReportRequest => api::ReportResponse, |backend, _, request, _
 struct Change;
 
 impl ServedVerb for Change {
+    const NAME: &'static str = "Change";
+
     type Request = ChangeRequest;
     type Answer = api::ChangeResponse;
 
@@ -273,50 +288,51 @@ struct Answers<'a, V> {
     backend: Backend,
     tables: Tables,
     arrival: &'a Arrival,
+    record: &'a Record,
     verb: PhantomData<V>,
 }
 
-impl<V: ServedVerb> UnaryService<V::Request> for Answers<'_, V> {
+impl<'a, V: ServedVerb> UnaryService<V::Request> for Answers<'a, V> {
     type Response = V::Answer;
-    type Future = Either<Ready<Answer<V>>, BoxFuture<Response<V::Answer>, Status>>;
+    type Future = Either<Ready<Answer<V>>, Pin<Box<dyn Future<Output = Answer<V>> + Send + 'a>>>;
 
     fn call(&mut self, request: Request<V::Request>) -> Self::Future {
         self.arrival.complete();
-        let Self { backend, tables, .. } = self;
-        let answered = at_once(
-            V::method(request.get_ref()),
-            V::answer(backend, tables, request.get_ref(), Patience::None),
-        );
+        let Self { backend, tables, record, .. } = self;
+        let (record, about, method) = (*record, request.get_ref().about(), V::method(request.get_ref()));
+        record.asked(method, about);
+        let span = about.span();
+        let answered =
+            span.in_scope(|| at_once(method, V::answer(backend, tables, request.get_ref(), Patience::None)));
         if let Some(answered) = answered {
-            return Either::Left(ready(response(answered)));
+            return Either::Left(ready(response::<V>(answered, record, about.nodes)));
         }
-        let (backend, tables) = (backend.clone(), tables.clone());
-        Either::Right(Box::pin(async move {
+        let (backend, tables, nodes) = (backend.clone(), tables.clone(), about.nodes);
+        let answer = async move {
             let answer = V::answer(&backend, &tables, request.get_ref(), Patience::Endless);
-            response(unpanicking(V::method(request.get_ref()), answer).await)
-        }))
+            response::<V>(unpanicking(method, answer).await, record, nodes)
+        };
+        Either::Right(Box::pin(answer.instrument(span)))
     }
 }
 
 /// What a verb gives to tonic.
 type Answer<V> = Result<Response<<V as ServedVerb>::Answer>, Status>;
 
-fn response<T>(answered: Result<T, CallError>) -> Result<Response<T>, Status> {
-    answered.map(Response::new).map_err(Status::from)
+fn response<V: ServedVerb>(
+    answered: Result<V::Answer, CallError>,
+    record: &Record,
+    nodes: Option<u32>,
+) -> Answer<V> {
+    let answer = answered?;
+    record.answered(answer.rejected(nodes));
+    Ok(Response::new(answer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Info, Policy, Verb};
-
-    struct Filters;
-
-    impl Policy for Filters {
-        fn info(&self) -> Info {
-            Info::new("filters", "1").filters(Verb::per_node())
-        }
-    }
+    use crate::tests::Filters;
 
     #[test]
     fn a_verb_that_is_not_declared_is_refused_before_its_message_is_decoded() {

@@ -22,10 +22,10 @@ use std::{
 
 use extender_policy_api::v1beta1 as api;
 use foldhash::fast::RandomState;
-use tokio::sync::watch;
 
 pub(crate) use self::stream::TableService;
 use self::{mistake::Mistake, rows::Table, space::Budget};
+use crate::stopping::Stopping;
 
 /// More tables than this are rejected: enough for 16 gateways with four selections each.
 const MAX_TABLES: usize = 64;
@@ -44,7 +44,7 @@ struct Shared {
     by_name: RwLock<HashMap<Arc<str>, Arc<Table>, RandomState>>,
     budget: Arc<Budget>,
     max_tables: usize,
-    stopped: watch::Sender<bool>,
+    stopping: Stopping,
 }
 
 impl Default for Tables {
@@ -56,7 +56,7 @@ impl Default for Tables {
 impl Tables {
     fn limited(max_tables: usize, max_bytes: usize) -> Self {
         let (by_name, budget) = (RwLock::default(), Budget::new(max_bytes));
-        Self { shared: Arc::new(Shared { by_name, budget, max_tables, stopped: watch::Sender::new(false) }) }
+        Self { shared: Arc::new(Shared { by_name, budget, max_tables, stopping: Stopping::new() }) }
     }
 
     /// The table of this name, if its stream is open.
@@ -65,15 +65,16 @@ impl Tables {
         by_name.get(name).map(Arc::clone)
     }
 
-    /// Ends all streams, because open ones would delay draining. The tables stay for the calls that still arrive.
-    pub(crate) fn stop(&self) {
-        self.shared.stopped.send_replace(true);
+    /// The number of tables, and of the rows in all of them.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let by_name = self.shared.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        (by_name.len(), by_name.values().filter_map(|table| table.at_least(0)).map(|rows| rows.len()).sum())
     }
 
-    /// Waits for [`stop`](Self::stop).
-    async fn stopped(&self) {
-        // The sender lives as long as `self`.
-        drop(self.shared.stopped.subscribe().wait_for(|stopped| *stopped).await);
+    /// The stop of all streams, because open ones would delay draining. The tables stay for the calls that still arrive.
+    pub(crate) fn stopping(&self) -> &Stopping {
+        &self.shared.stopping
     }
 
     /// A new table without rows, for a stream.
@@ -106,8 +107,8 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let Shared { by_name, stopped, .. } = &*self.tables.shared;
-        if !*stopped.borrow() {
+        let Shared { by_name, stopping, .. } = &*self.tables.shared;
+        if !stopping.has_begun() {
             by_name.write().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
         }
     }

@@ -26,12 +26,14 @@
 //! ```
 //!
 //! A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
+//! [`recorded`] reads pods and nodes of a cluster or of YAML from a file that the gateway writes.
 //! [`everything`] is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
 //! declaration is complete.
 
 mod hooks;
 mod mistakes;
 mod outcomes;
+mod recorded;
 
 use extender_policy_api::v1beta1 as api;
 pub use extender_policy_api::v1beta1::{MapValues, NodeFacts, PodFacts};
@@ -42,6 +44,7 @@ pub use self::hooks::{
     before_score_later,
 };
 pub use self::outcomes::observe;
+pub use self::recorded::recorded;
 use crate::{
     Backend, Bind, NO_OPINION, Policy,
     answer::{self, Patience, at_once, unpanicking},
@@ -77,6 +80,12 @@ impl TestNode {
     /// usage is unknown.
     pub fn usage(mut self, usage: api::NodeUsage) -> Self {
         self.row.usage = Some(usage);
+        self
+    }
+
+    /// The same of the pods that are nominated to it, for [`NodePart::Nominated`](crate::NodePart::Nominated).
+    pub fn nominated(mut self, requested: api::NodeUsage) -> Self {
+        self.row.nominated = Some(requested);
         self
     }
 
@@ -429,13 +438,13 @@ pub fn everything(policy: impl Policy) -> Backend {
 /// and this query.
 ///
 /// ```
-/// # use extender_policy_sdk::{Info, Introspect, IntrospectError, Policy, Verb, serde_json, testing};
+/// # use extender_policy_sdk::{Info, IntrospectAsk, IntrospectError, Policy, Verb, serde_json, testing};
 /// # struct Quotas;
 /// # impl Policy for Quotas {
 /// #     fn info(&self) -> Info {
 /// #         Info::new("quotas", "1").filters(Verb::per_node()).shows("/quotas/:namespace", "a quota")
 /// #     }
-/// #     fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+/// #     fn introspect(&self, ask: &IntrospectAsk<'_>) -> Result<serde_json::Value, IntrospectError> {
 /// #         match ask.parameter("namespace") {
 /// #             "shop" => Ok(serde_json::json!({"cpu": 4})),
 /// #             other => Err(IntrospectError::NotFound(format!("namespace {other} has no quota"))),

@@ -1,6 +1,11 @@
-/** A node affinity as a policy writes it. What {@link Pod.nodeAffinity} returns is one. */
+/** Affinities and spread constraints as a policy writes them. What {@link Pod.nodeAffinity} and the like return is one. */
 
-import { NodeAffinity } from './gen/extender/policy/v1beta1/pod.js';
+import {
+  type DeepPartial,
+  NodeAffinity,
+  type PodAffinity,
+  type TopologySpreadConstraint,
+} from './gen/extender/policy/v1beta1/pod.js';
 
 /** The nodes that a pod requires and prefers. Mirrors NodeAffinity of k8s.io/api/core/v1. */
 export interface Affinity {
@@ -26,6 +31,12 @@ export interface AffinityRequirement {
   readonly operator: string;
   readonly values?: readonly string[] | undefined;
 }
+
+/** A pod affinity; what is left out is empty. */
+export type PodAffinityGiven = DeepPartial<PodAffinity>;
+
+/** A topology spread constraint; what is left out is empty. */
+export type TopologySpreadGiven = DeepPartial<TopologySpreadConstraint>;
 
 /** The contract's message, which shares nothing with what it is made from. */
 export function affinityMessage({ required, preferred = [] }: Affinity): NodeAffinity {

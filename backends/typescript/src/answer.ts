@@ -4,6 +4,7 @@
  */
 
 import type { Backend, Prepared, Versions } from './backend.js';
+import { NODES, POD } from './calls.js';
 import { bindAsk, Candidate } from './candidate.js';
 import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
@@ -68,7 +69,7 @@ export interface Answering<D> {
   readonly decide: (asked: Asked) => D;
 }
 
-/** Notes an attribute of the call's span. */
+/** Notes what is known of the call: attributes of its span, and what its log lines have. */
 export type Note = (key: string, value: string | number) => void;
 
 /** The answer to the handshake. */
@@ -124,6 +125,7 @@ export async function answerBind(
     throw CallError.missing('call');
   }
   const prepared = policyFor(backend, versions, { call, verb: 'Bind', note });
+  note(POD, `${request.namespace}/${request.name}`);
   const terms = termsOf(prepared, 'Bind');
   checkPurpose(call, true);
   const pod = request.pod && checkedPod(request.pod, terms, call);
@@ -193,6 +195,7 @@ export function answerQuestion<D extends object>(
   }
   const prepared = policyFor(backend, versions, { call, verb, note });
   const terms = termsOf(prepared, verb);
+  noteQuestion(question, note);
   checkPurpose(call, terms.hasSideEffects);
   const rows = verb === 'BeforeFilter' ? noRows(question.nodes) : rowsOf(question.nodes, terms, tables);
   const pod = podOf(question.pod, terms, call);
@@ -211,6 +214,19 @@ export function answerQuestion<D extends object>(
   note('extender.nodes.evaluated', evaluated);
   const { revision } = prepared.declaration.response;
   return { ...decided, result: { outcome: { $case: 'evaluated', value: evaluated }, revision } };
+}
+
+/** The pod, as far as it is sent, and the number of nodes. */
+function noteQuestion({ pod, nodes }: Question, note: Note): void {
+  const names = [pod?.facts?.namespace, pod?.identity?.name].filter(
+    (name) => name !== undefined && name !== '',
+  );
+  if (names.length > 0) {
+    note(POD, names.join('/'));
+  }
+  if (nodes !== undefined) {
+    note(NODES, nodes.count);
+  }
 }
 
 const MISS_NAMES: Readonly<Record<number, string>> = {
@@ -348,11 +364,11 @@ function checkCount(count: number, rows: number): void {
 /** The rows, if they hold what the policy was promised: a node without facts would look like a node without labels. */
 function inlineRows(form: 'rows' | 'table', rows: readonly Buffer[], terms: Terms): Row[] {
   return rows.map((encoded, position) => {
-    const where = `nodes.${form}.rows[${String(position)}]`;
+    const where = (): string => `nodes.${form}.rows[${String(position)}]`;
     const row = readRow(where, encoded);
     const wrong = row.wrong(terms.layout.row, 'the reads that this policy declares have it');
     if (wrong !== undefined) {
-      throw CallError.invalid(`${where}.${wrong}`);
+      throw CallError.invalid(`${where()}.${wrong}`);
     }
     return row;
   });
@@ -398,15 +414,17 @@ export function counted<T>(method: string, answers: readonly T[], asked: number)
 /** The rejected nodes, by all that is said about them, in the order of their first occurrence. */
 function rejectionsOf(verdicts: readonly Verdict[]): Rejection[] {
   const groups = new Map<string, Rejection>();
-  // Most verdicts are the same object as the one before.
-  let latest: Verdict = Verdict.accept;
-  let group: Rejection | undefined;
-  for (const [position, verdict] of verdicts.entries()) {
-    if (verdict !== latest) {
-      latest = verdict;
+  // Most verdicts are the same few objects.
+  const known = new Map<Verdict, Rejection | undefined>([[Verdict.accept, undefined]]);
+  let position = 0;
+  for (const verdict of verdicts) {
+    let group = known.get(verdict);
+    if (group === undefined && !known.has(verdict)) {
       group = groupOf(groups, verdict, position);
+      known.set(verdict, group);
     }
     group?.positions.push(position);
+    position += 1;
   }
   return [...groups.values()];
 }

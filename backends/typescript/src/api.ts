@@ -10,3 +10,4 @@ export * as pod from './gen/extender/policy/v1beta1/pod.js';
 export * as policy from './gen/extender/policy/v1beta1/policy.js';
 export * as resources from './gen/extender/policy/v1beta1/resources.js';
 export * as table from './gen/extender/policy/v1beta1/table.js';
+export * as watch from './gen/extender/policy/v1beta1/watch.js';

@@ -35,6 +35,16 @@ export class Prepared {
     const declared = info(policy);
     this.declaration = new Declaration(declared, unwritten(policy, declared.fields));
   }
+
+  /** Whether the policy can decide now. */
+  get isReady(): boolean {
+    try {
+      this.policy.ready();
+      return true;
+    } catch {
+      return false;
+    }
+  }
 }
 
 /** The versions of a policy that changes while running. A request is encoded with one declaration, and can be read with no other. */
@@ -147,6 +157,12 @@ export class Backend {
   withArgs(args: Uint8Array): Backend {
     const versions = this.versionsFor(args);
     return new Backend(() => versions, versions);
+  }
+
+  /** Whether all policies in use can decide now. @internal */
+  get isReady(): boolean {
+    const used = this.fixed === undefined ? this.recent.versions : [this.fixed];
+    return used.every(({ newest }) => newest.isReady);
   }
 
   /** The policy for these args. @internal */
@@ -266,6 +282,10 @@ class Recent {
   /** The least recently used one first. */
   private readonly entries = new Map<string, Entry>();
   private bytes = 0;
+
+  get versions(): Versions[] {
+    return [...this.entries.values()].map(({ versions }) => versions);
+  }
 
   find(key: string): Versions | undefined {
     const entry = this.entries.get(key);

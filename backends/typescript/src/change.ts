@@ -1,8 +1,13 @@
 /** What hooks change about the pod and about nodes. */
 
-import { type Affinity, affinityMessage } from './affinity.js';
+import {
+  type Affinity,
+  affinityMessage,
+  type PodAffinityGiven,
+  type TopologySpreadGiven,
+} from './affinity.js';
 import type { HoldUser as HoldUserMessage } from './gen/extender/policy/v1beta1/hooks.js';
-import type { Toleration } from './gen/extender/policy/v1beta1/pod.js';
+import { PodAffinity, type Toleration, TopologySpreadConstraint } from './gen/extender/policy/v1beta1/pod.js';
 import {
   type Amounts,
   type NonZero,
@@ -50,6 +55,10 @@ export interface PodChangeFields {
   readonly setLabels?: Texts | undefined;
   /** Keys of labels that are removed; those that the pod does not have are ignored. */
   readonly removeLabels?: readonly string[] | undefined;
+  /** Annotations that are added or replaced. */
+  readonly setAnnotations?: Texts | undefined;
+  /** Keys of annotations that are removed; those that the pod does not have are ignored. */
+  readonly removeAnnotations?: readonly string[] | undefined;
   /** Entries of the node selector that are added or replaced. */
   readonly setNodeSelector?: Texts | undefined;
   /** Keys of the node selector that are removed. */
@@ -58,6 +67,10 @@ export interface PodChangeFields {
   readonly nodeAffinity?: Affinity | undefined;
   /** The pod has no node affinity. Not with `nodeAffinity`. */
   readonly removeNodeAffinity?: boolean | undefined;
+  /** The affinity and anti-affinity to pods that replaces the pod's; without terms the pod has none. */
+  readonly podAffinity?: PodAffinityGiven | undefined;
+  /** The topology spread constraints that replace the pod's; an empty list: the pod has none. */
+  readonly topologySpread?: readonly TopologySpreadGiven[] | undefined;
   /** Tolerations that are added behind the pod's. */
   readonly addTolerations?: readonly TolerationGiven[] | undefined;
   /** Tolerations that are removed: those that are equal to one of these in all fields. */
@@ -79,10 +92,14 @@ export interface PodChangeFields {
 export class PodChange {
   readonly setLabels: ReadonlyMap<string, string>;
   readonly removeLabels: readonly string[];
+  readonly setAnnotations: ReadonlyMap<string, string>;
+  readonly removeAnnotations: readonly string[];
   readonly setNodeSelector: ReadonlyMap<string, string>;
   readonly removeNodeSelector: readonly string[];
   readonly nodeAffinity: Affinity | undefined;
   readonly removeNodeAffinity: boolean;
+  readonly podAffinity: Readonly<PodAffinity> | undefined;
+  readonly topologySpread: readonly Readonly<TopologySpreadConstraint>[] | undefined;
   readonly addTolerations: readonly Toleration[];
   readonly removeTolerations: readonly Toleration[];
   /** Undefined if nothing is added. */
@@ -92,10 +109,14 @@ export class PodChange {
   constructor(fields: PodChangeFields) {
     this.setLabels = texts(fields.setLabels);
     this.removeLabels = [...(fields.removeLabels ?? [])];
+    this.setAnnotations = texts(fields.setAnnotations);
+    this.removeAnnotations = [...(fields.removeAnnotations ?? [])];
     this.setNodeSelector = texts(fields.setNodeSelector);
     this.removeNodeSelector = [...(fields.removeNodeSelector ?? [])];
     this.nodeAffinity = fields.nodeAffinity && affinityMessage(fields.nodeAffinity);
     this.removeNodeAffinity = fields.removeNodeAffinity ?? false;
+    this.podAffinity = fields.podAffinity && PodAffinity.fromPartial(fields.podAffinity);
+    this.topologySpread = fields.topologySpread?.map((given) => TopologySpreadConstraint.fromPartial(given));
     this.addTolerations = (fields.addTolerations ?? []).map(toleration);
     this.removeTolerations = (fields.removeTolerations ?? []).map(toleration);
     this.addRequests = added(fields.addRequests);

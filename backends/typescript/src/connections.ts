@@ -92,7 +92,8 @@ function hasManyMessages(path: string): boolean {
  * Counts the bytes of messages. Each is limited by itself, but many that are begun and not ended add up. Beyond the limit
  * the largest unfinished one is given up: that of a gateway is complete in milliseconds. grpc-js keeps the message of a
  * call until the client ends its side, and calls the method then: until then it is unfinished, and after some seconds it is
- * given up. One that is complete counts until its answer; that of a watcher of health, who has no end, is never complete.
+ * given up. One that is complete counts until its answer; that of a watcher of health, who has no end, is never complete,
+ * and that of a watcher of changes is not kept.
  */
 export class Progress {
   private readonly messages = new Map<CountedStream, Message>();
@@ -114,6 +115,9 @@ export class Progress {
     });
     if (!isMany) {
       this.limitArrival(stream, () => {
+        if (path.endsWith('.WatchService/Watch')) {
+          this.forget(stream);
+        }
         counted.isComplete = !path.endsWith('/Watch');
       });
     }

@@ -36,6 +36,9 @@ export const HOOK_SERVICE = 'extender.policy.v1beta1.HookService';
 /** The service that tells the policy of outcomes. */
 const OUTCOME_SERVICE = 'extender.policy.v1beta1.OutcomeService';
 
+/** The service that says when the handshake has another answer. */
+const WATCH_SERVICE = 'extender.policy.v1beta1.WatchService';
+
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
 
@@ -200,6 +203,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
       ...(introspection.length === 0 ? [] : [INTROSPECTION_SERVICE]),
       ...([...terms.keys()].some(isHook) ? [HOOK_SERVICE] : []),
       ...(fields.observesOutcomes ? [OUTCOME_SERVICE] : []),
+      WATCH_SERVICE,
     ],
     verbs,
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),

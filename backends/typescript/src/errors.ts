@@ -151,6 +151,19 @@ export class DeclarationError extends Error {
   }
 }
 
+/** An address cannot be listened on. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError';
+
+  constructor(address: string, cause: Error, option = '--address') {
+    // grpc-js adds the system's errors at the end.
+    const [, why = cause.message] = /errors: \[(.*)\]$/.exec(cause.message) ?? [];
+    super(`cannot listen on ${address}: ${why}; set another ${option}, or stop the process that uses it`, {
+      cause,
+    });
+  }
+}
+
 /** The error of a call of this method for whatever was thrown while it was answered. */
 export function callError(method: string, thrown: unknown): CallError {
   if (thrown instanceof CallError) {

@@ -24,7 +24,7 @@ type Watch = ServerWritableStream<Request, Response>;
 
 /** The health of the server. */
 export class Health {
-  private isServing = true;
+  isServing = true;
   private readonly watches = new Set<Watch>();
 
   /** Serves it. */

@@ -6,8 +6,11 @@ import { Called, Verb } from './info.js';
 /** What hooks change of pods and nodes, by the numbers of the contract. */
 export const CHANGED_PARTS = {
   podLabels: ChangedPartNumber.POD_LABELS,
+  podAnnotations: ChangedPartNumber.POD_ANNOTATIONS,
   podNodeSelector: ChangedPartNumber.POD_NODE_SELECTOR,
   podNodeAffinity: ChangedPartNumber.POD_NODE_AFFINITY,
+  podAffinity: ChangedPartNumber.POD_AFFINITY,
+  podTopologySpread: ChangedPartNumber.POD_TOPOLOGY_SPREAD,
   podTolerations: ChangedPartNumber.POD_TOLERATIONS,
   podRequests: ChangedPartNumber.POD_REQUESTS,
   nodeLabels: ChangedPartNumber.NODE_LABELS,

@@ -1,8 +1,15 @@
 /** Policies for the extender gateway: write one, test it with the module `testing`, serve it. */
 
-export type { Affinity, AffinityRequirement, AffinityTerm } from './affinity.js';
+export type {
+  Affinity,
+  AffinityRequirement,
+  AffinityTerm,
+  PodAffinityGiven,
+  TopologySpreadGiven,
+} from './affinity.js';
 export * as args from './args.js';
 export { Backend } from './backend.js';
+export { currentCall, type CurrentCall } from './calls.js';
 export type { BindAsk, Candidate, Victim } from './candidate.js';
 export {
   type HoldGiven,
@@ -26,12 +33,14 @@ export {
   CannotAnswer,
   DeclarationError,
   InvalidParameter,
+  ListenError,
   NotFound,
   NotReady,
 } from './errors.js';
 export { type ChangedPart, Hook } from './hook.js';
 export { Info, Scale, Verb, type Normalization } from './info.js';
 export type { IntrospectAsk, ParameterOf } from './introspection.js';
+export { MetricsError } from './metrics.js';
 export type { Node } from './node.js';
 export type { Outcome, OutcomeKind } from './outcome.js';
 export type { Domains, Pod } from './pod.js';
@@ -43,7 +52,7 @@ export type { NodePart, PodPart } from './reads/parts.js';
 export { PodsBy, type PodsKey, type TopologyKey } from './reads/pods.js';
 export type { Amounts, NodeUsage, NonZero, NonZeroAmounts, Resources, Taint } from './resources.js';
 export { run } from './run.js';
-export { ExposedError, listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
+export { ExposedError, listen, type Listening, serve, type ServeOptions } from './serve.js';
 export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';
 export { TlsError, type TlsFiles } from './tls.js';
 export { Bind, Eviction, NO_OPINION, Verdict } from './verdict.js';

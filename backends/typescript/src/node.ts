@@ -8,7 +8,7 @@ import type { MapName, NodeKey, NodePrefix } from './reads/key.js';
 import { ENTRY } from './reads/places.js';
 import type { PodsKey } from './reads/pods.js';
 import type { NodeUsage, Resources, Taint } from './resources.js';
-import { attributeKey, type Row } from './row.js';
+import type { Row } from './row.js';
 
 /**
  * One node. Reading anything else of it than the verb declares with {@link Verb.reads} throws. What is read of a node must
@@ -79,13 +79,13 @@ export class Node {
   /** status.capacity; undefined while it is not reported. */
   get capacity(): Resources | undefined {
     this.access.nodePart('capacity');
-    return this.row.amounts.capacity;
+    return this.row.capacity;
   }
 
   /** status.allocatable, the total that pods may request; undefined while it is not reported. */
   get allocatable(): Resources | undefined {
     this.access.nodePart('allocatable');
-    return this.row.amounts.allocatable;
+    return this.row.allocatable;
   }
 
   /** status.images, in order: their names with tags and digests, and their bytes, 0 if they are not known. */
@@ -123,6 +123,16 @@ export class Node {
   }
 
   /**
+   * What the pods request that are nominated to the node (status.nominatedNodeName) and wait for room there after
+   * preemption, neither bound nor ended, the pod of the call among them; undefined when it is not known. {@link usage} has
+   * none of it, and it lags behind in the same way.
+   */
+  get nominated(): NodeUsage | undefined {
+    this.access.nodePart('nominated');
+    return this.row.nominated;
+  }
+
+  /**
    * The pods on the node that are like this one: with the same owner, namespace, value of the label or priority class,
    * as the key declares. Undefined if the pod lacks that: a pod without a controller has no siblings.
    *
@@ -137,7 +147,7 @@ export class Node {
       return undefined;
     }
     const list = this.row.podCounts(sent.position);
-    const count = list.byAttribute.get(attributeKey(attribute.namespace, attribute.value));
+    const count = list.find(attribute.namespace, attribute.value);
     if (count === undefined && list.omittedPods > 0) {
       return new PodsLike(undefined, list.omittedPods);
     }

@@ -60,8 +60,8 @@ export class Reads {
   static readonly maxKeys = READ_KEYS;
 
   /**
-   * All facts of pods and nodes and all their labels, also what later versions of the gateway add. Usage, images,
-   * JSON, the identity of the pod, annotations and counts of pods are declared besides. What is included already may be
+   * All facts of pods and nodes and all their labels, also what later versions of the gateway add. Usage, nominated pods,
+   * images, JSON, the identity of the pod, annotations and counts of pods are declared besides. What is included already may be
    * declared, too: a label's key is then read by what its declaration returns, and is not sent twice. For
    * {@link Info.binds} and {@link Info.beforeFilter}, which have no nodes, it is everything of the pod.
    */
@@ -226,7 +226,7 @@ export class Reads {
 
   /** Everything that a verb can declare but other counts of pods. @internal */
   withAll(isPure: boolean): Reads {
-    const all = this.completed().node('usage', 'images');
+    const all = this.completed().node('usage', 'nominated', 'images');
     all.nodeAnnotations('');
     all.podAnnotations('');
     return isPure ? all : all.node('rawJson').pod('identity', 'rawJson');

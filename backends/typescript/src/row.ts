@@ -7,15 +7,13 @@ import {
   NodeAddress,
   NodeImage,
   NodeUsage as UsageMessage,
-  PodCounts,
   SystemInfo,
 } from './gen/extender/policy/v1beta1/node.js';
-import { Resources as ResourcesMessage } from './gen/extender/policy/v1beta1/resources.js';
 import type { MapName } from './reads/key.js';
 import { decode } from './request.js';
 import type { NodeUsage, Resources, Taint } from './resources.js';
 import { NO_NON_ZERO, NO_RESOURCES } from './resources.js';
-import { BYTES, Fields, Malformed, VARINT } from './wire.js';
+import { BYTES, compareRanges, Fields, Malformed, type Range, textAt, VARINT } from './wire.js';
 
 /** What each row has, as it is declared. */
 export interface RowTerms {
@@ -38,23 +36,47 @@ export interface RowCount {
   readonly requested: Resources;
 }
 
-/** The counts by one attribute. */
-export interface RowCountList {
-  readonly counts: readonly RowCount[];
-  readonly omittedPods: number;
-  /** By namespace and value. */
-  readonly byAttribute: ReadonlyMap<string, RowCount>;
+/** The pairs with another one. An array that begins empty would take room for many. */
+function withRange(at: number[] | undefined, start: number, stop: number): number[] {
+  if (at === undefined) {
+    return [start, stop];
+  }
+  at.push(start, stop);
+  return at;
 }
 
-/** A number, a text, bytes, numbers of 32 bits, or a message. */
-type Kind = 'number' | 'text' | 'bytes' | 'packed' | Shape;
+/** Up to this many counts are looked through. */
+const FEW_COUNTS = 8;
+
+/** The counts by one attribute. */
+export class RowCountList {
+  private byAttribute: ReadonlyMap<string, RowCount> | undefined;
+
+  constructor(
+    readonly counts: readonly RowCount[],
+    readonly omittedPods: number,
+  ) {}
+
+  /** The count of the pods with this attribute, if there is one. */
+  find(namespace: string, value: string): RowCount | undefined {
+    if (this.counts.length <= FEW_COUNTS) {
+      return this.counts.find((count) => count.value === value && count.namespace === namespace);
+    }
+    this.byAttribute ??= new Map(
+      this.counts.map((count) => [attributeKey(count.namespace, count.value), count]),
+    );
+    return this.byAttribute.get(attributeKey(namespace, value));
+  }
+}
+
+/** A number, a text, or a message. */
+type Kind = 'number' | 'text' | Shape;
 
 /** The fields of a message: the first has number 1. Other fields are skipped, as those of later versions. */
 type Shape = readonly (Kind | undefined)[];
 
 const TEXTS: Shape = ['text', 'text'];
 const RESOURCES: Shape = ['number', 'number', 'number', 'number', ['text', 'number']];
-const MAP_VALUES: Shape = ['text', 'packed', TEXTS];
 const SYSTEM_INFO: Shape = ['text', 'text', 'text', 'text', 'text', 'text'];
 const FACTS: Shape = [
   undefined,
@@ -68,8 +90,8 @@ const FACTS: Shape = [
   undefined,
   undefined,
   undefined,
-  MAP_VALUES,
-  MAP_VALUES,
+  undefined,
+  undefined,
   ['text', 'number'],
   SYSTEM_INFO,
   TEXTS,
@@ -77,8 +99,6 @@ const FACTS: Shape = [
 ];
 const USAGE: Shape = [RESOURCES, ['number', 'number']];
 const POD_COUNT: Shape = ['text', 'text', 'number', 'number', RESOURCES];
-const POD_COUNTS: Shape = [POD_COUNT, 'number'];
-const ROW: Shape = ['text', FACTS, 'bytes', USAGE, POD_COUNTS];
 
 /** Fails if a message is not what its shape says, at any depth. */
 function check(fields: Fields, shape: Shape): void {
@@ -98,15 +118,16 @@ function checkValue(fields: Fields, kind: Kind): void {
     case 'text':
       fields.checkText();
       break;
-    case 'bytes':
-      fields.expect(BYTES);
-      break;
-    case 'packed':
-      fields.uint32s([]);
-      break;
     default:
-      check(fields.message(), kind);
+      checkMessage(fields, kind);
   }
+}
+
+/** Allocates nothing: rows are checked by the thousand. */
+function checkMessage(fields: Fields, shape: Shape): void {
+  const outer = fields.enter();
+  check(fields, shape);
+  fields.leave(outer);
 }
 
 /** Values of declared keys, as they come. */
@@ -122,14 +143,15 @@ interface MapOfRow extends Values {
   count: number;
   readonly absent: number[];
   /** Where they are in the bytes: pairs of begin and end. */
-  readonly at: number[];
+  at: number[] | undefined;
 }
 
 /** A checked row. */
 export class Row {
-  /** Where the facts, the usage and the counts are in the bytes: pairs of begin and end. A message may come in pieces. */
+  /** Where the facts, the sums of requests and the counts are in the bytes: pairs of begin and end. A message may come in pieces. */
   private facts: number[] | undefined;
   private usageAt: number[] | undefined;
+  private nominatedAt: number[] | undefined;
   private podCountsAt: number[] | undefined;
   private nameAt: number[] | undefined;
   private rawAt: number[] | undefined;
@@ -141,11 +163,13 @@ export class Row {
   private decodedValues: Record<MapName, (string | undefined)[] | undefined> | undefined;
   private decodedMaps: Record<MapName | 'condition', Map<string, string> | undefined> | undefined;
   private decodedTaints: Taint[] | undefined;
-  private decodedAmounts: { capacity: Resources | undefined; allocatable: Resources | undefined } | undefined;
+  private decodedCapacity: Resources | undefined;
+  private decodedAllocatable: Resources | undefined;
   private decodedImages: NodeImage[] | undefined;
   private decodedSystemInfo: SystemInfo | undefined;
   private decodedAddresses: NodeAddress[] | undefined;
   private decodedUsage: NodeUsage | undefined;
+  private decodedNominated: NodeUsage | undefined;
   private decodedCounts: (RowCountList | undefined)[] | undefined;
   private decodedRaw: { readonly json: unknown } | undefined;
 
@@ -156,60 +180,81 @@ export class Row {
     const row = new Row(bytes);
     const fields = new Fields(bytes);
     while (fields.next()) {
-      const kind = ROW[fields.number - 1];
-      if (kind !== undefined) {
-        checkValue(fields, kind);
-        row.remember(fields);
-      }
+      row.readField(fields);
     }
     return row;
   }
 
-  private remember(fields: Fields): void {
+  /** Checks a field, and remembers where it is. */
+  private readField(fields: Fields): void {
     const { start, stop } = fields;
     switch (fields.number) {
       case 1:
+        fields.checkText();
         this.nameAt = [start, stop];
         break;
       case 2:
-        (this.facts ??= []).push(start, stop);
-        this.rememberFacts(fields.message());
+        this.facts = withRange(this.facts, start, stop);
+        this.readFacts(fields);
         break;
       case 3:
+        fields.expect(BYTES);
         this.rawAt = start === stop ? undefined : [start, stop];
         break;
       case 4:
-        (this.usageAt ??= []).push(start, stop);
+        this.usageAt = withRange(this.usageAt, start, stop);
+        checkMessage(fields, USAGE);
         break;
       case 5:
-        checkAscending(fields.message(), (this.podCountsAt?.length ?? 0) / 2);
-        (this.podCountsAt ??= []).push(start, stop);
+        checkCounts(fields, (this.podCountsAt?.length ?? 0) / 2);
+        this.podCountsAt = withRange(this.podCountsAt, start, stop);
+        break;
+      case 6:
+        this.nominatedAt = withRange(this.nominatedAt, start, stop);
+        checkMessage(fields, USAGE);
         break;
     }
   }
 
-  private rememberFacts(facts: Fields): void {
-    while (facts.next()) {
-      switch (facts.number) {
-        case 12:
-          this.rememberMap('label', facts);
+  private readFacts(fields: Fields): void {
+    const outer = fields.enter();
+    while (fields.next()) {
+      const { number } = fields;
+      if (number === 12 || number === 13) {
+        this.readMap(number === 12 ? 'label' : 'annotation', fields);
+        continue;
+      }
+      const kind = FACTS[number - 1];
+      if (kind !== undefined) {
+        checkValue(fields, kind);
+      }
+      if (number === 3 || number === 14 || number === 16) {
+        this.listed += 1;
+      }
+    }
+    fields.leave(outer);
+  }
+
+  private readMap(name: MapName, fields: Fields): void {
+    const { start, stop } = fields;
+    const map = (this.maps[name] ??= { count: 0, absent: [], at: undefined });
+    map.at = withRange(map.at, start, stop);
+    const outer = fields.enter();
+    while (fields.next()) {
+      switch (fields.number) {
+        case 1:
+          fields.checkText();
+          map.count += 1;
           break;
-        case 13:
-          this.rememberMap('annotation', facts);
+        case 2:
+          fields.uint32s(map.absent);
           break;
         case 3:
-        case 14:
-        case 16:
-          this.listed += 1;
+          checkMessage(fields, TEXTS);
           break;
       }
     }
-  }
-
-  private rememberMap(name: MapName, fact: Fields): void {
-    const map = (this.maps[name] ??= { count: 0, absent: [], at: [] });
-    map.at.push(fact.start, fact.stop);
-    countValues(map, fact.message());
+    fields.leave(outer);
   }
 
   /** The number of encoded bytes. */
@@ -287,7 +332,7 @@ export class Row {
     const map = new Map<string, string>();
     this.eachField(at, (field) => {
       if (field.number === number) {
-        const [key, value] = texts(field.message());
+        const [key, value] = texts(field);
         map.set(key, value);
       }
     });
@@ -303,7 +348,7 @@ export class Row {
     const taints: Taint[] = [];
     this.eachField(this.facts, (fact) => {
       if (fact.number === 3) {
-        const [key, value, effect] = texts(fact.message());
+        const [key, value, effect] = texts(fact);
         taints.push({ key, value, effect });
       }
     });
@@ -319,13 +364,25 @@ export class Row {
     return is;
   }
 
-  /** status.capacity and status.allocatable; undefined while they are not reported. */
-  get amounts(): { readonly capacity: Resources | undefined; readonly allocatable: Resources | undefined } {
-    return (this.decodedAmounts ??= this.decodeAmounts());
+  /** status.capacity; undefined while it is not reported. */
+  get capacity(): Resources | undefined {
+    return (this.decodedCapacity ??= this.decodeResources(6));
   }
 
-  private decodeAmounts(): { capacity: Resources | undefined; allocatable: Resources | undefined } {
-    return { capacity: this.fact(ResourcesMessage, 6), allocatable: this.fact(ResourcesMessage, 7) };
+  /** status.allocatable; undefined while it is not reported. */
+  get allocatable(): Resources | undefined {
+    return (this.decodedAllocatable ??= this.decodeResources(7));
+  }
+
+  private decodeResources(number: number): Resources | undefined {
+    let found: Resources | undefined;
+    this.eachField(this.facts, (fact) => {
+      if (fact.number === number) {
+        found ??= { ...NO_RESOURCES, others: new Map() };
+        readResources(found, fact);
+      }
+    });
+    return found;
   }
 
   /** status.images, in order. */
@@ -351,10 +408,12 @@ export class Row {
 
   /** What the pods on the node have requested; undefined if it is not sent. */
   get usage(): NodeUsage | undefined {
-    if (this.usageAt === undefined) {
-      return undefined;
-    }
-    return (this.decodedUsage ??= this.decodeUsage(this.usageAt));
+    return this.usageAt && (this.decodedUsage ??= this.decodeUsage(this.usageAt));
+  }
+
+  /** What the pods request that are nominated to the node; undefined if it is not sent. */
+  get nominated(): NodeUsage | undefined {
+    return this.nominatedAt && (this.decodedNominated ??= this.decodeUsage(this.nominatedAt));
   }
 
   private decodeUsage(at: readonly number[]): NodeUsage {
@@ -373,11 +432,19 @@ export class Row {
   }
 
   private decodeCounts(position: number): RowCountList {
-    const [start = 0, end = 0] = this.podCountsAt?.slice(2 * position, 2 * position + 2) ?? [];
-    const list = decode(PodCounts, this.bytes.subarray(start, end));
-    const counts = list.counts.map((count) => ({ ...count, requested: count.requested ?? NO_RESOURCES }));
-    const byAttribute = new Map(counts.map((count) => [attributeKey(count.namespace, count.value), count]));
-    return { counts, omittedPods: list.omittedPods, byAttribute };
+    const start = this.podCountsAt?.[2 * position];
+    const end = this.podCountsAt?.[2 * position + 1] ?? 0;
+    const counts: RowCount[] = [];
+    let omittedPods = 0;
+    const list = new Fields(this.bytes, start, end);
+    while (list.next()) {
+      if (list.number === 1) {
+        counts.push(countOf(list));
+      } else if (list.number === 2) {
+        omittedPods = list.uint32();
+      }
+    }
+    return new RowCountList(counts, omittedPods);
   }
 
   /** The object's JSON, unchanged; undefined if it is not sent. */
@@ -395,7 +462,7 @@ export class Row {
   }
 
   private textAt(at: readonly number[] | undefined): string {
-    return at === undefined ? '' : this.bytes.toString('utf8', at[0], at[1]);
+    return at === undefined ? '' : textAt(this.bytes, at[0] ?? 0, at[1] ?? 0);
   }
 
   /** A fact that is a message. One that comes in pieces is what the pieces are one after the other. */
@@ -426,7 +493,7 @@ export class Row {
   }
 }
 
-/** Under which {@link RowCountList.byAttribute} has a count. */
+/** A namespace and a value as the key of a map. */
 export function attributeKey(namespace: string, value: string): string {
   return `${namespace}\0${value}`;
 }
@@ -447,55 +514,138 @@ export function valuesMismatch(map: MapName, values: Values | undefined, keys: n
   return undefined;
 }
 
-function countValues(into: MapOfRow, map: Fields): void {
-  while (map.next()) {
-    if (map.number === 1) {
-      into.count += 1;
-    } else if (map.number === 2) {
-      map.uint32s(into.absent);
-    }
-  }
-}
-
 /** The first three fields of a message that has only texts there. */
 function texts(fields: Fields): [string, string, string] {
   const found: [string, string, string] = ['', '', ''];
+  const outer = fields.enter();
   while (fields.next()) {
     if (fields.number <= 3) {
       found[fields.number - 1] = fields.text();
     }
   }
+  fields.leave(outer);
   return found;
 }
 
-const NO_BYTES = Buffer.alloc(0);
+/** Where the namespace and the value of a count are in the bytes. */
+interface AttributeAt {
+  readonly namespace: Range;
+  readonly value: Range;
+}
 
-/** Fails unless counts are in the order of the contract. */
-function checkAscending(list: Fields, position: number): void {
-  let before: readonly [Buffer, Buffer] | undefined;
-  while (list.next()) {
-    if (list.number === 1) {
-      const attribute = attributeBytes(list.message());
-      if (before !== undefined && compareAttributes(before, attribute) >= 0) {
+/** Fails unless a list of counts is what its shape says, in the order of the contract. */
+function checkCounts(fields: Fields, position: number): void {
+  const outer = fields.enter();
+  let before: AttributeAt | undefined;
+  while (fields.next()) {
+    if (fields.number === 1) {
+      const attribute = checkCount(fields);
+      if (before !== undefined && compareAttributes(fields.bytes, before, attribute) >= 0) {
         throw new Malformed(
           `pod_counts[${String(position)}].counts is not in ascending order of namespace and value, each once`,
         );
       }
       before = attribute;
+    } else if (fields.number === 2) {
+      fields.expect(VARINT);
     }
   }
+  fields.leave(outer);
 }
 
-function attributeBytes(count: Fields): readonly [Buffer, Buffer] {
-  const attribute: [Buffer, Buffer] = [NO_BYTES, NO_BYTES];
-  while (count.next()) {
-    if (count.number <= 2) {
-      attribute[count.number - 1] = count.slice();
+const NOWHERE: Range = { start: 0, stop: 0 };
+
+function checkCount(fields: Fields): AttributeAt {
+  let namespace = NOWHERE;
+  let value = NOWHERE;
+  const outer = fields.enter();
+  while (fields.next()) {
+    const { number, start, stop } = fields;
+    if (number === 1) {
+      namespace = { start, stop };
+    } else if (number === 2) {
+      value = { start, stop };
+    }
+    const kind = POD_COUNT[number - 1];
+    if (kind !== undefined) {
+      checkValue(fields, kind);
     }
   }
-  return attribute;
+  fields.leave(outer);
+  return { namespace, value };
 }
 
-function compareAttributes(a: readonly [Buffer, Buffer], b: readonly [Buffer, Buffer]): number {
-  return Buffer.compare(a[0], b[0]) || Buffer.compare(a[1], b[1]);
+function compareAttributes(bytes: Buffer, a: AttributeAt, b: AttributeAt): number {
+  return compareRanges(bytes, a.namespace, b.namespace) || compareRanges(bytes, a.value, b.value);
+}
+
+/** Adds the amounts of a message, which may come in pieces. Its texts are checked. */
+function readResources(
+  into: { -readonly [Field in keyof Resources]: Resources[Field] },
+  fields: Fields,
+): void {
+  let others: Map<string, bigint> | undefined;
+  const outer = fields.enter();
+  while (fields.next()) {
+    switch (fields.number) {
+      case 1:
+        into.milliCpu = fields.int64();
+        break;
+      case 2:
+        into.memory = fields.int64();
+        break;
+      case 3:
+        into.ephemeralStorage = fields.int64();
+        break;
+      case 4:
+        into.pods = fields.int64();
+        break;
+      case 5:
+        into.others = others ??= new Map(into.others);
+        others.set(...amountOf(fields));
+        break;
+    }
+  }
+  fields.leave(outer);
+}
+
+function amountOf(entry: Fields): [name: string, amount: bigint] {
+  const found: [string, bigint] = ['', 0n];
+  const outer = entry.enter();
+  while (entry.next()) {
+    if (entry.number === 1) {
+      found[0] = entry.text();
+    } else if (entry.number === 2) {
+      found[1] = entry.int64();
+    }
+  }
+  entry.leave(outer);
+  return found;
+}
+
+function countOf(fields: Fields): RowCount {
+  const count = { namespace: '', value: '', pods: 0, terminating: 0, requested: NO_RESOURCES };
+  const outer = fields.enter();
+  while (fields.next()) {
+    switch (fields.number) {
+      case 1:
+        count.namespace = fields.text();
+        break;
+      case 2:
+        count.value = fields.text();
+        break;
+      case 3:
+        count.pods = fields.uint32();
+        break;
+      case 4:
+        count.terminating = fields.uint32();
+        break;
+      case 5:
+        count.requested = { ...count.requested };
+        readResources(count.requested, fields);
+        break;
+    }
+  }
+  fields.leave(outer);
+  return count;
 }

@@ -21,7 +21,14 @@ const HELP = `Serves one policy to the extender gateway over gRPC.
   --allow-unauthenticated-bind
                         serves a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches
                         the address may then bind pods
+  --metrics-address HOST:PORT
+                        serves GET /metrics for Prometheus there, without TLS; needs the package prom-client
+  --log-calls           writes a line about each call to standard error
   --help                prints this
+
+Each option can be set by a variable instead, the flags by true or false: EXTENDER_POLICY_ADDRESS,
+EXTENDER_POLICY_TLS_CERT, EXTENDER_POLICY_TLS_KEY, EXTENDER_POLICY_TLS_CLIENT_CA, EXTENDER_POLICY_METRICS_ADDRESS,
+EXTENDER_POLICY_LOG_CALLS, EXTENDER_POLICY_ALLOW_UNAUTHENTICATED_BIND. The option wins; an empty variable is as none.
 
 Prints \`listening on HOST:PORT\` when it is ready. SIGTERM drains, a second one ends at once. Files of TLS are read
 again when they change.
@@ -70,16 +77,26 @@ async function main(backend: Policy | Backend | (() => Policy | Backend), given:
 const TEXT = { type: 'string' } as const;
 const FLAG = { type: 'boolean' } as const;
 const OPTIONS = {
-  address: { ...TEXT, default: '127.0.0.1:0' },
+  address: TEXT,
   'tls-cert': TEXT,
   'tls-key': TEXT,
   'tls-client-ca': TEXT,
   'allow-unauthenticated-bind': FLAG,
+  'metrics-address': TEXT,
+  'log-calls': FLAG,
   help: { ...FLAG, short: 'h' },
 } as const;
 
-/** Reads the options of a command line. */
-export function command(given: readonly string[]): Command {
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The value of an option, and what has set it: the option or the variable. */
+interface Given {
+  readonly value: string;
+  readonly by: string;
+}
+
+/** Reads the options of a command line, and the variables in place of those that are not there. */
+export function command(given: readonly string[], environment: Environment = process.env): Command {
   const { values, tokens } = parseArgs({ args: [...given], options: OPTIONS, strict: false, tokens: true });
   const unknown = tokens.find(
     (token) =>
@@ -93,50 +110,71 @@ export function command(given: readonly string[]): Command {
   if (values.help === true) {
     return { help: HELP };
   }
-  // An option without its value: the checks say what is expected.
-  const text = <T>(value: T | boolean): T | string => (typeof value === 'boolean' ? '' : value);
-  const address = text(values.address);
-  const tls = {
-    'tls-cert': text(values['tls-cert']),
-    'tls-key': text(values['tls-key']),
-    'tls-client-ca': text(values['tls-client-ca']),
-  };
-  const mistake = addressMistake(address) ?? tlsMistake(tls);
+  const of = (name: keyof typeof OPTIONS): Given | undefined => valueOf(name, values[name], environment);
+  const address = of('address');
+  const metricsAddress = of('metrics-address');
+  const files = { cert: of('tls-cert'), key: of('tls-key'), clientCa: of('tls-client-ca') };
+  const flags = [of('allow-unauthenticated-bind'), of('log-calls')] as const;
+  const mistake =
+    addressMistake(address) ?? addressMistake(metricsAddress) ?? tlsMistake(files) ?? flagMistake(flags);
   if (mistake !== undefined) {
     return { mistake };
   }
-  const { 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': clientCa } = tls;
-  const isUnauthenticated = values['allow-unauthenticated-bind'] === true;
+  const [cert, key, clientCa] = [files.cert?.value, files.key?.value, files.clientCa?.value];
+  const [isUnauthenticated, logCalls] = flags.map((flag) => flag?.value === 'true');
   return {
     serve: {
-      address,
+      address: address?.value ?? '127.0.0.1:0',
       ...(isUnauthenticated && { allowUnauthenticatedBind: true }),
       ...(cert !== undefined && key !== undefined && { tls: { cert, key, ...(clientCa && { clientCa }) } }),
+      ...(metricsAddress && { metricsAddress: metricsAddress.value }),
+      ...(logCalls && { logCalls }),
     },
   };
 }
 
-function addressMistake(address: string): string | undefined {
-  const [, host, port] = /^([^:\s]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})$/.exec(address) ?? [];
-  if (host === undefined || Number(port) > 65_535) {
-    return `invalid --address ${JSON.stringify(address)}; expected HOST:PORT such as 0.0.0.0:9000`;
+function valueOf(
+  name: keyof typeof OPTIONS,
+  option: string | boolean | undefined,
+  environment: Environment,
+): Given | undefined {
+  if (option !== undefined) {
+    // An option without its value: the checks say what is expected.
+    const isBare = option === true && OPTIONS[name].type === 'string';
+    return { value: isBare ? '' : String(option), by: `--${name}` };
+  }
+  const by = `EXTENDER_POLICY_${name.toUpperCase().replaceAll('-', '_')}`;
+  const value = environment[by] ?? '';
+  return value === '' ? undefined : { value, by };
+}
+
+function addressMistake(given: Given | undefined): string | undefined {
+  const [, host, port] = /^([^:\s]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})$/.exec(given?.value ?? '') ?? [];
+  if (given !== undefined && (host === undefined || Number(port) > 65_535)) {
+    return `invalid ${given.by} ${JSON.stringify(given.value)}; expected HOST:PORT such as 0.0.0.0:9000`;
   }
   return undefined;
 }
 
 function tlsMistake(
-  given: Readonly<Record<'tls-cert' | 'tls-key' | 'tls-client-ca', string | undefined>>,
+  files: Readonly<Record<'cert' | 'key' | 'clientCa', Given | undefined>>,
 ): string | undefined {
-  const { 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': ca } = given;
-  const empty = Object.entries(given).find(([, value]) => value === '');
+  const { cert, key, clientCa } = files;
+  const empty = Object.values(files).find((given) => given?.value === '');
   if (empty !== undefined) {
-    return `--${empty[0]} has no value; expected a file in PEM`;
+    return `${empty.by} has no value; expected a file in PEM`;
   }
-  if ((cert === undefined) !== (key === undefined)) {
-    const [given, missing] = cert === undefined ? ['--tls-key', '--tls-cert'] : ['--tls-cert', '--tls-key'];
-    return `${given} is given without ${missing}; expected both files, or none`;
+  const one = cert ?? key;
+  if (one !== undefined && (cert === undefined || key === undefined)) {
+    const missing = cert === undefined ? '--tls-cert' : '--tls-key';
+    return `${one.by} is given without ${missing}; expected both files, or none`;
   }
-  return ca !== undefined && cert === undefined
-    ? '--tls-client-ca is given without --tls-cert and --tls-key; expected all three files'
+  return clientCa !== undefined && cert === undefined
+    ? `${clientCa.by} is given without --tls-cert and --tls-key; expected all three files`
     : undefined;
+}
+
+function flagMistake(flags: readonly (Given | undefined)[]): string | undefined {
+  const wrong = flags.find((given) => given !== undefined && !['true', 'false'].includes(given.value));
+  return wrong && `invalid ${wrong.by} ${JSON.stringify(wrong.value)}; expected true or false`;
 }

@@ -9,9 +9,12 @@ import { protoPath } from 'grpc-health-check';
 
 import { Backend } from './backend.js';
 import { BEGINNING_MILLISECONDS, follow, mostConnections } from './connections.js';
+import { type Observer, callLine, Calls } from './calls.js';
 import { MAX_MESSAGE_BYTES } from './declaration.js';
+import { ListenError } from './errors.js';
 import { DESCRIPTORS } from './gen/descriptors.js';
 import { Health } from './health.js';
+import { Metrics } from './metrics.js';
 import type { Policy } from './policy.js';
 import { Services, type Log } from './service.js';
 import { Tables } from './table.js';
@@ -46,21 +49,14 @@ export interface ServeOptions {
   readonly drainMilliseconds?: number;
   /** Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say. */
   readonly telemetry?: TelemetryOptions;
+  /**
+   * Where `GET /metrics` is served in Prometheus' text format, as HOST:PORT; needs the package prom-client. Default: nowhere.
+   */
+  readonly metricsAddress?: string;
+  /** Writes a line about each call to the log. Default: false. */
+  readonly logCalls?: boolean;
   /** Gets lines for operators. Default: standard error. */
   readonly log?: Log;
-}
-
-/** The address cannot be listened on. */
-export class ListenError extends Error {
-  override readonly name = 'ListenError';
-
-  constructor(address: string, cause: Error) {
-    // grpc-js adds the system's errors at the end.
-    const [, why = cause.message] = /errors: \[(.*)\]$/.exec(cause.message) ?? [];
-    super(`cannot listen on ${address}: ${why}; set another --address, or stop the process that uses it`, {
-      cause,
-    });
-  }
 }
 
 /**
@@ -72,6 +68,7 @@ export class ListenError extends Error {
  * once.
  *
  * @throws {DeclarationError} {@link ExposedError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ * {@link MetricsError}
  */
 export async function serve(backend: Policy | Backend, options: ServeOptions = {}): Promise<void> {
   const listening = await listen(backend, options);
@@ -95,6 +92,7 @@ export async function serve(backend: Policy | Backend, options: ServeOptions = {
  * others.
  *
  * @throws {DeclarationError} {@link ExposedError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ * {@link MetricsError}
  */
 export async function listen(backend: Policy | Backend, options: ServeOptions = {}): Promise<Listening> {
   const served = permitted(Backend.of(backend), options);
@@ -109,15 +107,31 @@ export async function listen(backend: Policy | Backend, options: ServeOptions = 
     'grpc.enable_channelz': 0,
   });
   const health = new Health();
-  const services = new Services(served, new Tables(), tracer, log);
+  const tables = new Tables();
+  const { metricsAddress } = options;
+  const isReady = (): boolean => health.isServing && served.isReady;
+  const metrics =
+    metricsAddress === undefined ? undefined : await Metrics.load(metricsAddress, tables, isReady);
+  const observers: Observer[] = metrics === undefined ? [] : [metrics.count];
+  if (options.logCalls === true) {
+    observers.push((call) => {
+      log(callLine(call));
+    });
+  }
+  const services = new Services(served, tables, new Calls(tracer, observers), log);
   services.addTo(server);
   health.addTo(server);
   reflection().addToServer(server);
   const requested = options.address ?? '127.0.0.1:0';
   const port = await bound(server, requested, credentials ?? ServerCredentials.createInsecure());
   const address = requested.replace(/:\d+$/, `:${String(port)}`);
+  await metrics?.listen(log).catch((error: unknown) => {
+    server.forceShutdown();
+    throw error;
+  });
   return new Listening({
     address,
+    metrics,
     server,
     services,
     health,
@@ -150,6 +164,7 @@ function permitted(backend: Backend, options: ServeOptions): Backend {
 
 interface Parts {
   readonly address: string;
+  readonly metrics: Metrics | undefined;
   readonly server: Server;
   readonly services: Services;
   readonly health: Health;
@@ -162,15 +177,18 @@ interface Parts {
 export class Listening {
   /** Where it listens, with the port that was taken. */
   readonly address: string;
+  /** Where metrics are served, with the port that was taken; undefined if they are not. */
+  readonly metricsAddress: string | undefined;
 
   /** @internal */
   constructor(private readonly parts: Parts) {
     this.address = parts.address;
+    this.metricsAddress = parts.metrics?.address;
   }
 
   /** Drains: finishes calls in progress and sends queued spans. */
   async stop(): Promise<void> {
-    const { server, services, health, tracer, credentials, drain = DRAIN_MILLISECONDS } = this.parts;
+    const { server, services, health, tracer, credentials, metrics, drain = DRAIN_MILLISECONDS } = this.parts;
     health.stop();
     services.stop();
     await new Promise<void>((resolve) => {
@@ -184,6 +202,7 @@ export class Listening {
       });
     });
     credentials?.close();
+    metrics?.close();
     await tracer.end();
   }
 }

@@ -5,14 +5,16 @@ import {
   type Server,
   type ServerDuplexStream,
   type ServerUnaryCall,
+  type ServerWritableStream,
   type ServiceDefinition,
   status,
 } from '@grpc/grpc-js';
 
 import { answerReport, OBSERVE } from './answer/outcomes.js';
 import { answer as answerVerb } from './answer/verbs.js';
-import { answerBind, answerInfo, type Note, refuseHook } from './answer.js';
+import { answerBind, answerInfo, refuseHook } from './answer.js';
 import type { Backend } from './backend.js';
+import type { Calls } from './calls.js';
 import { hookOf } from './declaration.js';
 import type { HookName } from './declaration/names.js';
 import { CallError, callError, bugStack } from './errors.js';
@@ -21,11 +23,13 @@ import { IntrospectionServiceService } from './gen/extender/policy/v1beta1/intro
 import { OutcomeServiceService } from './gen/extender/policy/v1beta1/outcomes.js';
 import { PolicyServiceService } from './gen/extender/policy/v1beta1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1beta1/table.js';
+import { WatchServiceService, type WatchResponse } from './gen/extender/policy/v1beta1/watch.js';
 import { answerIntrospect } from './introspect.js';
 import { decoding, type QuestionVerb, readHook, readSync } from './request.js';
 import { checkSize, SYNC_NODES } from './size.js';
 import { Filling, type Tables } from './table.js';
-import { outcome, type Tracer } from './telemetry.js';
+import { outcome } from './telemetry.js';
+import { Watches } from './watch.js';
 
 /** Where the services write lines for operators. */
 export type Log = (line: string) => void;
@@ -42,17 +46,19 @@ const MAX_LOGGED = 100;
 /** The requests for introspection in progress: those of four gateways. */
 const MAX_SHOWN = 16;
 
-/** The same services with requests as bytes. */
-function undecoded(definition: object): ServiceDefinition {
+/** The same services with requests as bytes, or in what is made of these. */
+function undecoded(
+  definition: object,
+  requestDeserialize = (bytes: Buffer): unknown => bytes,
+): ServiceDefinition {
   const methods = Object.entries(definition as ServiceDefinition);
-  return Object.fromEntries(
-    methods.map(([name, method]) => [name, { ...method, requestDeserialize: (bytes: Buffer) => bytes }]),
-  );
+  return Object.fromEntries(methods.map(([name, method]) => [name, { ...method, requestDeserialize }]));
 }
 
 /** Answers calls with the policies of a backend, about nodes in the call or in a table. */
 export class Services {
   private readonly streams = new Set<SyncStream>();
+  private readonly watches: Watches;
   private readonly logged = new Set<string>();
   private isStopping = false;
   private showing = 0;
@@ -60,15 +66,20 @@ export class Services {
   constructor(
     private readonly backend: Backend,
     private readonly tables: Tables,
-    private readonly tracer: Tracer,
+    private readonly calls: Calls,
     private readonly log: Log,
-  ) {}
+  ) {
+    this.watches = new Watches(backend, (method, thrown) => this.failed(method, thrown));
+  }
 
   /** Serves them. */
   addTo(server: Server): void {
     server.addService(undecoded(PolicyServiceService), {
       getInfo: (call: Unary, answer: sendUnaryData<unknown>) => {
-        this.reply('GetInfo', answer, () => answerInfo(this.backend, call.request));
+        const followed = this.calls.follow(call.metadata, 'GetInfo');
+        const error = this.reply('GetInfo', answer, () => answerInfo(this.backend, call.request));
+        const { code, message } = outcome(error);
+        followed.end(code, message);
       },
       filter: this.question(() => 'Filter'),
       score: this.question(() => 'Score'),
@@ -90,6 +101,13 @@ export class Services {
         void this.report(call, answer);
       },
     });
+    // grpc-js keeps what it has made of the request as long as the stream, so this has to be emptied.
+    const holder = (bytes: Buffer): Buffer[] => [bytes];
+    server.addService(undecoded(WatchServiceService, holder), {
+      watch: (call: ServerWritableStream<Buffer[], WatchResponse>) => {
+        this.watches.open(call);
+      },
+    });
     server.addService(undecoded(NodeTableServiceService), {
       syncNodes: (call: ServerDuplexStream<Buffer, SyncNodesResponse>) => {
         const stream = new SyncStream(call, this.tables, (ended) => {
@@ -106,6 +124,7 @@ export class Services {
   /** Ends all streams, because open ones would delay draining. The tables stay for the calls that still arrive. */
   stop(): void {
     this.isStopping = true;
+    this.watches.stop();
     for (const stream of [...this.streams]) {
       stream.stop();
     }
@@ -116,10 +135,8 @@ export class Services {
     return (call: Unary, reply: sendUnaryData<unknown>): void => {
       const { request: message } = call;
       const verb = verbOf(message);
-      const followed = this.tracer.follow(call.metadata, verb);
-      const note: Note = (key, value) => {
-        followed.note(key, value);
-      };
+      const followed = this.calls.follow(call.metadata, verb);
+      const { note } = followed;
       const error = followed.run(() =>
         this.reply(verb, reply, () =>
           verb === NO_HOOK
@@ -147,13 +164,10 @@ export class Services {
   }
 
   private async bind(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
-    const followed = this.tracer.follow(call.metadata, 'Bind');
+    const followed = this.calls.follow(call.metadata, 'Bind');
     const signal = cancellation(call);
-    const note: Note = (key, value) => {
-      followed.note(key, value);
-    };
     try {
-      const asked = { signal, note };
+      const asked = { signal, note: followed.note };
       const response = await followed.run(() => answerBind(this.backend, call.request, asked));
       answer(null, response);
       followed.end(signal.aborted ? status.CANCELLED : status.OK, '');
@@ -179,10 +193,14 @@ export class Services {
   }
 
   private async report(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
+    const followed = this.calls.follow(call.metadata, OBSERVE);
     try {
-      answer(null, await answerReport(this.backend, call.request));
+      answer(null, await followed.run(() => answerReport(this.backend, call.request, followed.note)));
+      followed.end(status.OK, '');
     } catch (thrown) {
-      answer(this.failed(OBSERVE, thrown).status);
+      const error = this.failed(OBSERVE, thrown);
+      answer(error.status);
+      followed.end(error.code, error.message);
     }
   }
 

@@ -190,7 +190,13 @@ function takePart(fields: Fields, part: Part, left: number): number {
   if (part.list !== undefined && fields.start === fields.stop) {
     throw CallError.invalid(`${part.list} has an empty entry; each entry has content`);
   }
-  return part.shape === undefined ? left : take(fields.message(), part.shape, left);
+  if (part.shape === undefined) {
+    return left;
+  }
+  const outer = fields.enter();
+  const rest = take(fields, part.shape, left);
+  fields.leave(outer);
+  return rest;
 }
 
 function occurrences(fields: Fields, part: Part): number {

@@ -52,6 +52,10 @@ export class Table {
     private readonly tables: Tables,
   ) {}
 
+  get size(): number {
+    return this.rows.size;
+  }
+
   /** The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. */
   row(id: number): Row | undefined {
     return this.rows.get(id);
@@ -107,6 +111,16 @@ export class Tables {
     private readonly maxTables = MAX_TABLES,
     private readonly maxBytes = MAX_BYTES,
   ) {}
+
+  /** How many there are. */
+  get count(): number {
+    return this.byName.size;
+  }
+
+  /** How many rows they have. */
+  get nodes(): number {
+    return [...this.byName.values()].reduce((sum, { size }) => sum + size, 0);
+  }
 
   /** The table of this name, if its stream is open. */
   find(name: string): Table | undefined {
@@ -253,7 +267,7 @@ function checkedRow(terms: RowTerms, position: number, { id, row: encoded }: Ups
     throw CallError.invalid(`${where}.${field} is missing; every entry has an id of at least 1 and a row`);
   }
   // A copy: a slice of the message would keep all of it in memory.
-  const row = readRow(`${where}.row`, Buffer.from(encoded));
+  const row = readRow(() => `${where}.row`, Buffer.from(encoded));
   const wrong = row.wrong(terms, "the table's reads have it");
   if (wrong !== undefined) {
     throw CallError.invalid(`${where}.row.${wrong}`);
@@ -262,11 +276,11 @@ function checkedRow(terms: RowTerms, position: number, { id, row: encoded }: Ups
 }
 
 /** A row of a message; an error names it. */
-export function readRow(where: string, encoded: Buffer): Row {
+export function readRow(where: () => string, encoded: Buffer): Row {
   try {
     return Row.read(encoded);
   } catch (error) {
-    throw CallError.invalid(`${where} is not a NodeRow: ${whyMalformed(error)}`);
+    throw CallError.invalid(`${where()} is not a NodeRow: ${whyMalformed(error)}`);
   }
 }
 

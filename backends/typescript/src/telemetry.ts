@@ -55,7 +55,7 @@ export interface Followed {
 }
 
 /** A call that is not traced. */
-const UNTRACED: Followed = {
+export const UNTRACED: Followed = {
   run: (work) => work(),
   note: () => undefined,
   end: () => undefined,

@@ -10,9 +10,9 @@
  * {@link everything} is the same policy with nothing left out: if both give the same answers about random pods and nodes,
  * the declaration is complete.
  *
- * An answer that the policy does not give is thrown, as the gateway would get it: the verb is not declared, the policy
- * is not ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
- * reason that is empty, counts or has control characters. A pure verb is asked twice, the second time with the nodes in
+ * An answer that the policy does not give is thrown as a {@link NoAnswer}: the verb is not declared, the policy is not
+ * ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
+ * reason that is empty, counts or has control characters, and a change that the hook does not declare. A pure verb is asked twice, the second time with the nodes in
  * another order, and must give each the same answer.
  */
 
@@ -21,10 +21,14 @@ import { answerReport, OBSERVE } from './answer/outcomes.js';
 import { answer } from './answer/verbs.js';
 import { Backend, type Prepared } from './backend.js';
 import type { Terms } from './declaration.js';
-import type { VerbName } from './declaration/names.js';
+import type { HookName, VerbName } from './declaration/names.js';
 import { NodeChange, PodChange, type TaintGiven } from './change.js';
 import { callError, testText } from './errors.js';
-import type { NodeChange as NodeChangeMessage } from './gen/extender/policy/v1beta1/hooks.js';
+import type {
+  ChangeResponse,
+  NodeChange as NodeChangeMessage,
+  PodChange as PodChangeMessage,
+} from './gen/extender/policy/v1beta1/hooks.js';
 import { type GetInfoResponse, Verb as VerbNumber } from './gen/extender/policy/v1beta1/info.js';
 import { IntrospectRequest } from './gen/extender/policy/v1beta1/introspection.js';
 import { MapValues } from './gen/extender/policy/v1beta1/map.js';
@@ -55,9 +59,15 @@ import type { QuestionVerb } from './request.js';
 import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
 import { inSentence } from './text.js';
-import { checkPure, checkReasons, checkScores, scoresGiven } from './testing/contract.js';
+import { checkChanges, checkPure, checkReasons, checkScores, scoresGiven } from './testing/contract.js';
+import { readRecorded } from './testing/recorded.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
 import { Bind } from './verdict.js';
+
+/** Why a policy gave no answer, as the gateway would get it. What the policy threw is the cause. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
 
 /** A pod to test a policy with. It does not change: each method returns another one. */
 export class TestPod {
@@ -240,6 +250,12 @@ export class TestNode implements ClusterNode {
     return new TestNode({ ...this.row, usage }, this.pods);
   }
 
+  /** The same with the requests of the pods that are nominated to it. */
+  nominated(requested: Amounts, nonzero: NonZeroAmounts = {}): TestNode {
+    const { usage: nominated } = this.usage(requested, nonzero).row;
+    return new TestNode({ ...this.row, nominated }, this.pods);
+  }
+
   /**
    * With this many pods like this one on it, besides those that are there already. A verb that counts pods gets the
    * counts that the gateway would send for a cluster of the nodes of the call; the usage stays as it is.
@@ -305,6 +321,17 @@ export class TestCandidate {
       victims: [...this.candidate.victims, { uid, pod }],
     });
   }
+}
+
+/**
+ * The pod and the nodes that `extender-gateway try --objects FILE` has written, from YAML or a cluster. As any test objects,
+ * a policy is sent what it declares of them.
+ *
+ * @throws an error that names the file, if it is none of these or is cut off
+ */
+export function recorded(path: string): { readonly pod: TestPod; readonly nodes: readonly TestNode[] } {
+  const { pod, nodes } = readRecorded(path);
+  return { pod: new TestPod(pod), nodes: nodes.map((row) => new TestNode(row)) };
 }
 
 /** The policy's answer to the handshake. */
@@ -422,7 +449,7 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   const { outcome, message } = await answerBind(from, encoded(BindRequest, request), {
     signal,
     note: unnoted,
-  }).catch(asCallError('Bind'));
+  }).catch(noAnswer('Bind'));
   if (outcome === BindOutcome.BOUND) {
     return Bind.bound;
   }
@@ -431,8 +458,7 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
 
 /** What the hook changes about the pod; undefined if nothing. */
 export function beforeFilter(backend: Policy | Backend, pod: TestPod): PodChange | undefined {
-  const { pod: change } = answerTo('BeforeFilter', Backend.of(backend), pod, []);
-  return change && new PodChange(change);
+  return podChange(changesOf('BeforeFilter', backend, pod, []).pod);
 }
 
 /** The nodes that the hook changes in the order given, each with its change. */
@@ -441,7 +467,7 @@ export function beforeFilterNodes(
   pod: TestPod,
   nodes: readonly TestNode[],
 ): [node: string, change: NodeChange][] {
-  return changedNodes(nodes, answerTo('BeforeFilterNodes', Backend.of(backend), pod, nodes).nodes);
+  return changedNodes(nodes, changesOf('BeforeFilterNodes', backend, pod, nodes).nodes);
 }
 
 /** What a hook before score changes. */
@@ -458,8 +484,20 @@ export function beforeScore(
   pod: TestPod,
   nodes: readonly TestNode[],
 ): BeforeScore {
-  const changes = answerTo('BeforeScore', Backend.of(backend), pod, nodes);
-  return { pod: changes.pod && new PodChange(changes.pod), nodes: changedNodes(nodes, changes.nodes) };
+  const changes = changesOf('BeforeScore', backend, pod, nodes);
+  return { pod: podChange(changes.pod), nodes: changedNodes(nodes, changes.nodes) };
+}
+
+function changesOf(
+  hook: HookName,
+  policy: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): Pick<ChangeResponse, 'pod' | 'nodes'> {
+  const backend = Backend.of(policy);
+  const changes = answerTo(hook, backend, pod, nodes);
+  checkChanges(inSentence(hook), termsOf(backend, hook)?.changes ?? new Set(), changes);
+  return changes;
 }
 
 function changedNodes(
@@ -470,6 +508,10 @@ function changedNodes(
     const found = changes.find(({ positions }) => positions.includes(position));
     return found === undefined ? [] : [[row.name, nodeChange(found)] satisfies [string, NodeChange]];
   });
+}
+
+function podChange(message: PodChangeMessage | undefined): PodChange | undefined {
+  return message && new PodChange({ ...message, topologySpread: message.topologySpread?.constraints });
 }
 
 function nodeChange(message: NodeChangeMessage): NodeChange {
@@ -483,7 +525,7 @@ function nodeChange(message: NodeChangeMessage): NodeChange {
 export async function observe(backend: Policy | Backend, ...outcomes: readonly Outcome[]): Promise<void> {
   const call = Call.fromPartial({ purpose: Purpose.DECIDE });
   const message = encoded(ReportRequest, { call, outcomes: outcomes.map(outcomeMessage) });
-  await answerReport(Backend.of(backend), message).catch(asCallError(OBSERVE));
+  await answerReport(Backend.of(backend), message, unnoted).catch(noAnswer(OBSERVE));
 }
 
 /** The values of a path's parameters, and the query of the URL. */
@@ -505,7 +547,7 @@ export async function introspect(
   });
   const { signal } = new AbortController();
   const answer = answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
-  const { json } = await answer.catch(asCallError('Introspect'));
+  const { json } = await answer.catch(noAnswer('Introspect'));
   return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
 }
 
@@ -565,11 +607,10 @@ function unnoted(): void {
   // Tests have no trace.
 }
 
-/** An error of the policy's code stays its own cause, so that a failed test shows where it is. */
-function asCallError(method: string): (error: unknown) => never {
+function noAnswer(method: string): (error: unknown) => never {
   return (error) => {
     const failed = callError(method, error);
-    throw failed === error ? failed : Object.assign(failed, { message: testText(failed), cause: error });
+    throw new NoAnswer(testText(failed), { cause: failed === error ? failed.cause : error });
   };
 }
 
@@ -577,7 +618,7 @@ function answered<T>(method: string, answer: () => T): T {
   try {
     return answer();
   } catch (error) {
-    return asCallError(method)(error);
+    return noAnswer(method)(error);
   }
 }
 

@@ -30,7 +30,7 @@ export class Fields {
   constructor(
     readonly bytes: Buffer,
     start = 0,
-    private readonly end = bytes.length,
+    private end = bytes.length,
   ) {
     this.stop = start;
   }
@@ -82,6 +82,12 @@ export class Fields {
     return BigInt.asUintN(64, varint64(this.bytes, this.start, this.stop));
   }
 
+  /** The value as a number of 64 bits. */
+  int64(): bigint {
+    this.expect(VARINT);
+    return BigInt.asIntN(64, varint64(this.bytes, this.start, this.stop));
+  }
+
   /** The value as a flag. */
   bool(): boolean {
     this.expect(VARINT);
@@ -96,7 +102,7 @@ export class Fields {
   /** The value as a text. */
   text(): string {
     this.expect(BYTES);
-    return this.bytes.toString('utf8', this.start, this.stop);
+    return textAt(this.bytes, this.start, this.stop);
   }
 
   /** The value as bytes, which share the memory of the message. */
@@ -109,6 +115,21 @@ export class Fields {
   message(): Fields {
     this.expect(BYTES);
     return new Fields(this.bytes, this.start, this.stop);
+  }
+
+  /** Begins to walk over the fields of the value, a message; what is returned is for {@link leave}. */
+  enter(): number {
+    this.expect(BYTES);
+    const outer = this.end;
+    this.end = this.stop;
+    this.stop = this.start;
+    return outer;
+  }
+
+  /** Goes on behind a message that was walked over. */
+  leave(outer: number): void {
+    this.stop = this.end;
+    this.end = outer;
   }
 
   /** Adds the numbers of a list, packed or not. */
@@ -166,6 +187,64 @@ export class Fields {
       factor *= 128;
     }
   }
+}
+
+/** Longer texts are rarely equal to others. */
+const MAX_KNOWN_TEXT = 32;
+
+/** Short ASCII texts, each at a place that follows from its bytes: those of thousands of rows are mostly the same few. */
+const knownTexts: string[] = new Array<string>(4_096).fill('');
+
+/** A text in UTF-8. */
+export function textAt(bytes: Buffer, start: number, stop: number): string {
+  const length = stop - start;
+  if (length === 0 || length > MAX_KNOWN_TEXT) {
+    return length === 0 ? '' : bytes.toString('utf8', start, stop);
+  }
+  let hash = length;
+  for (let at = start; at < stop; at += 1) {
+    hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
+  }
+  const place = (hash ^ (hash >>> 12)) & (knownTexts.length - 1);
+  const known = knownTexts[place] ?? '';
+  if (isTextAt(known, bytes, start, length)) {
+    return known;
+  }
+  const text = bytes.toString('utf8', start, stop);
+  knownTexts[place] = text;
+  return text;
+}
+
+/** Whether the bytes are this text, which is false for all that are not ASCII. */
+function isTextAt(text: string, bytes: Buffer, start: number, length: number): boolean {
+  if (text.length !== length) {
+    return false;
+  }
+  for (let at = 0; at < length; at += 1) {
+    const byte = bytes[start + at] ?? 0;
+    if (byte > 0x7f || text.charCodeAt(at) !== byte) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** Compares two ranges of bytes. */
+export function compareRanges(bytes: Buffer, a: Range, b: Range): number {
+  const length = Math.min(a.stop - a.start, b.stop - b.start);
+  for (let at = 0; at < length; at += 1) {
+    const difference = (bytes[a.start + at] ?? 0) - (bytes[b.start + at] ?? 0);
+    if (difference !== 0) {
+      return difference;
+    }
+  }
+  return a.stop - a.start - (b.stop - b.start);
+}
+
+/** Where a value is in the bytes of a message. */
+export interface Range {
+  readonly start: number;
+  readonly stop: number;
 }
 
 function endOfVarint(bytes: Buffer, start: number, end: number): number {

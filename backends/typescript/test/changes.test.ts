@@ -39,8 +39,11 @@ class Changes extends Policy {
   override info(): Info {
     const ofPod = [
       'podLabels',
+      'podAnnotations',
       'podNodeSelector',
       'podNodeAffinity',
+      'podAffinity',
+      'podTopologySpread',
       'podTolerations',
       'podRequests',
     ] as const;
@@ -71,6 +74,8 @@ test('every change arrives as the policy wrote it', () => {
   const pod: PodChangeFields = {
     setLabels: { b: '2', a: '1' },
     removeLabels: ['c'],
+    setAnnotations: { note: 'n' },
+    removeAnnotations: ['old'],
     setNodeSelector: new Map([['disk', 'ssd']]),
     removeNodeSelector: ['gpu'],
     nodeAffinity: {
@@ -82,6 +87,16 @@ test('every change arrives as the policy wrote it', () => {
         },
       ],
     },
+    podAffinity: {
+      required: [{ topologyKey: 'zone', selector: {} }],
+      antiPreferred: [
+        { weight: 1, term: { topologyKey: 'host', selector: { matchLabels: new Map([['app', 'db']]) } } },
+      ],
+    },
+    topologySpread: [
+      { maxSkew: 2, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway', minDomains: 0 },
+      { maxSkew: 1, topologyKey: 'host', whenUnsatisfiable: 'DoNotSchedule', matchLabelKeys: ['app'] },
+    ],
     addTolerations: [
       {},
       { key: 'k', operator: 'Equal', value: 'v', effect: 'NoExecute', tolerationSeconds: 60 },
@@ -110,8 +125,11 @@ test('every change arrives as the policy wrote it', () => {
     pod: new PodChange(pod),
     nodes: [['b', new NodeChange(node)]],
   });
-  const removed = new PodChange({ removeNodeAffinity: true });
-  assert.deepEqual(beforeFilter(new Changes(removed), shop), removed);
+  for (const removed of [{ removeNodeAffinity: true }, { podAffinity: {} }, { topologySpread: [] }]) {
+    const change = new PodChange(removed);
+    assert.deepEqual(beforeFilter(new Changes(removed), shop), change);
+    assert.notDeepEqual(change, new PodChange({}));
+  }
 });
 
 test('a change that changes nothing is none', () => {
@@ -165,6 +183,76 @@ test('the affinity of a pod can be changed', () => {
     affinity.preferred?.map(({ weight }) => weight),
     [1, 7],
   );
+});
+
+test('the affinity to pods and the spread of a pod can be extended with what it has', () => {
+  class Spreads extends Policy {
+    override info(): Info {
+      return new Info('spreads', '1').beforeFilter(
+        Hook.changes('podAffinity', 'podTopologySpread').reads(
+          new Reads().pod('podAffinity', 'topologySpread'),
+        ),
+      );
+    }
+
+    override beforeFilter({ podAffinity, topologySpread }: Pod): PodChange {
+      const term = { topologyKey: 'rack' };
+      return new PodChange({
+        podAffinity: { ...podAffinity, required: [...(podAffinity?.required ?? []), term] },
+        topologySpread: [...topologySpread, { ...term, maxSkew: 3 }],
+      });
+    }
+  }
+  const selector = { matchExpressions: [{ key: 'app', operator: 'In', values: ['web'] }] };
+  const term = { topologyKey: 'zone', selector, namespaces: ['shop'], namespaceSelector: {} };
+  const given = {
+    podAffinity: { required: [term], antiRequired: [term], preferred: [{ weight: 5, term }] },
+    topologySpread: [{ maxSkew: 1, topologyKey: 'zone', selector, minDomains: 2, nodeTaintsPolicy: 'Honor' }],
+  };
+  assert.deepEqual(
+    beforeFilter(new Spreads(), shop.facts(given)),
+    new PodChange({
+      podAffinity: { ...given.podAffinity, required: [term, { topologyKey: 'rack' }] },
+      topologySpread: [...given.topologySpread, { topologyKey: 'rack', maxSkew: 3 }],
+    }),
+  );
+});
+
+test('a change of what the hook does not declare is named', () => {
+  const fields: [PodChangeFields | NodeChangeFields, string][] = [
+    [{ removeLabels: ['a'] }, 'Labels'],
+    [{ setAnnotations: { a: '' } }, 'Annotations'],
+    [{ removeAnnotations: ['a'] }, 'Annotations'],
+    [{ setNodeSelector: { a: '' } }, 'NodeSelector'],
+    [{ removeNodeAffinity: true }, 'NodeAffinity'],
+    [{ podAffinity: {} }, 'Affinity'],
+    [{ topologySpread: [] }, 'TopologySpread'],
+    [{ addTolerations: [{}] }, 'Tolerations'],
+    [{ addRequests: { pods: 1 } }, 'Requests'],
+    [{ setLabels: { a: '' } }, 'nodeLabels'],
+    [{ removeTaints: [{ key: 'a' }] }, 'nodeTaints'],
+    [{ addAllocatable: { pods: 1 } }, 'nodeAllocatable'],
+    [{ holds: [{ resources: { pods: 1 } }] }, 'nodeUsage'],
+  ];
+  class Undeclared extends Changes {
+    override info(): Info {
+      return new Info('undeclared', '1').beforeFilter(Hook.changes()).beforeFilterNodes(Hook.changes());
+    }
+  }
+  for (const [change, named] of fields) {
+    const [field = ''] = Object.keys(change);
+    const isNode = named.startsWith('node');
+    const part = isNode ? named : `pod${named}`;
+    const hook = isNode ? 'beforeFilterNodes' : 'beforeFilter';
+    const expected = `${hook} changes ${part} (${field}) and does not declare it; declare it with Hook.changes('${part}')`;
+    assert.throws(
+      () =>
+        isNode
+          ? beforeFilterNodes(new Undeclared({}, [{}, change]), shop, nodes)
+          : beforeFilter(new Undeclared(change), shop),
+      { name: 'AssertionError', message: expected },
+    );
+  }
 });
 
 test('a long reason is cut', () => {

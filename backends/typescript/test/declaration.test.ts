@@ -59,6 +59,8 @@ test('the bounds of a scale are integers of 32 bits', () => {
   assert.match(scored(0, NaN), /the scale is 0 to NaN/u);
 });
 
+const watch = 'extender.policy.v1beta1.WatchService';
+
 function handshake(info: Info): GetInfoResponse {
   return new Declaration(info).response;
 }
@@ -67,7 +69,7 @@ test('what is read of nodes where there are none is for the gateway to reject, u
   const sent = (reads: Reads): unknown[] => {
     const info = new Info('p', '1').binds(reads).beforeFilter(Hook.changes('podLabels').reads(reads));
     const { verbs, services } = handshake(info);
-    assert.deepEqual(services, ['extender.policy.v1beta1.HookService']);
+    assert.deepEqual(services, ['extender.policy.v1beta1.HookService', watch]);
     return verbs.map(({ reads: of }) => of?.node);
   };
   assert.deepEqual(sent(new Reads()), [undefined, undefined]);
@@ -147,9 +149,9 @@ test('what is declared after a verb was made is not a part of it', () => {
 test('a verb that reads nothing but names of nodes needs no table', () => {
   const services = (reads: Reads): string[] =>
     handshake(new Info('p', '1').filters(Verb.perNode().reads(reads))).services;
-  const table = ['extender.policy.v1beta1.NodeTableService'];
-  assert.deepEqual(services(new Reads().pod('requests')), []);
-  assert.deepEqual(services(new Reads().node('name')), []);
+  const table = ['extender.policy.v1beta1.NodeTableService', watch];
+  assert.deepEqual(services(new Reads().pod('requests')), [watch]);
+  assert.deepEqual(services(new Reads().node('name')), [watch]);
   assert.deepEqual(services(new Reads().node('name', 'usage')), table);
   assert.deepEqual(services(Reads.everything()), table);
   const counts = new Reads();
@@ -159,7 +161,7 @@ test('a verb that reads nothing but names of nodes needs no table', () => {
   annotations.nodeAnnotations('a/');
   assert.deepEqual(services(annotations), table);
   const without = new Info('p', '1').filters(Verb.perNode().reads(Reads.everything())).withoutNodeTable();
-  assert.deepEqual(handshake(without).services, []);
+  assert.deepEqual(handshake(without).services, [watch]);
 });
 
 test('everything is one word, beside which the rest is declared', () => {

@@ -146,6 +146,11 @@ test('the message of a call counts until its answer, and is unfinished until its
   ended.close();
   next.close();
   assert.equal(progress.bytes, 0);
+  const kept = fed(progress, '/extender.policy.v1beta1.WatchService/Watch');
+  kept.feed(60, 60);
+  assert.equal(progress.bytes, 60);
+  kept.emit('end');
+  assert.equal(progress.bytes, 0);
 });
 
 test('a call whose client does not end its side is given up', (context) => {

@@ -158,7 +158,7 @@ test('the handshake lists the service, and each hook with what it changes', asyn
   const { services, verbs } = await getInfo(await served(new Hooked(declared)));
   assert.deepEqual(
     services.map((name) => name.replace('extender.policy.v1beta1.', '')),
-    ['NodeTableService', 'IntrospectionService', 'HookService'],
+    ['NodeTableService', 'IntrospectionService', 'HookService', 'WatchService'],
   );
   assert.deepEqual(
     verbs.map(({ verb, scope, effects, reads, changes }) => ({
@@ -190,7 +190,10 @@ test('the handshake lists the service, and each hook with what it changes', asyn
 test('a policy of hooks alone about the pod needs no table of nodes', async () => {
   const hook = Hook.changes('podLabels').reads(Reads.everything());
   const info = await getInfo(await served(new Hooked(new Info('p', '1').beforeFilter(hook))));
-  assert.deepEqual(info.services, ['extender.policy.v1beta1.HookService']);
+  assert.deepEqual(info.services, [
+    'extender.policy.v1beta1.HookService',
+    'extender.policy.v1beta1.WatchService',
+  ]);
   // There are no nodes of which everything could be read.
   const [{ reads } = {}] = info.verbs;
   assert.deepEqual([reads?.pod?.everything, reads?.node], [true, undefined]);
@@ -205,10 +208,14 @@ test('the pod is changed before filter', async () => {
   assert.deepEqual(change, {
     setLabels: new Map([['tier', 'gold']]),
     removeLabels: [],
+    setAnnotations: new Map(),
+    removeAnnotations: [],
     setNodeSelector: new Map(),
     removeNodeSelector: [],
     nodeAffinity: undefined,
     removeNodeAffinity: false,
+    podAffinity: undefined,
+    topologySpread: undefined,
     addTolerations: [],
     removeTolerations: [],
     addRequests: { milliCpu: -100n, memory: 0n, ephemeralStorage: 0n, pods: 0n, others: new Map() },

@@ -16,6 +16,7 @@ import { observe } from '../src/testing.js';
 import { ask, call, failure, getInfo, reason, served, sha256, type Served } from './support.js';
 
 const SERVICE = 'extender.policy.v1beta1.OutcomeService';
+const WATCH = 'extender.policy.v1beta1.WatchService';
 
 /** Remembers what it is told, also while it is not ready. */
 class Observer extends Policy {
@@ -60,7 +61,7 @@ function report({ outcomes: client }: Served, given: Given): Promise<ReportRespo
 test('a policy is told of outcomes in their order, whatever the purpose', async () => {
   const policy = new Observer();
   const backend = await served(policy);
-  assert.deepEqual((await getInfo(backend)).services, [SERVICE]);
+  assert.deepEqual((await getInfo(backend)).services, [SERVICE, WATCH]);
   const kinds = [OutcomeKind.NOT_BOUND, OutcomeKind.SUPERSEDED, OutcomeKind.DELETED, 77 as OutcomeKind];
   const outcomes = [bound, ...kinds.map((kind) => ({ ...pod, kind }))];
   assert.deepEqual(await report(backend, { outcomes }), {});
@@ -149,7 +150,7 @@ test('outcomes are declared, with a method', async () => {
   }
   const silent = new Silent();
   const backend = await served(silent);
-  assert.deepEqual((await getInfo(backend)).services, []);
+  assert.deepEqual((await getInfo(backend)).services, [WATCH]);
   assert.match(await failure(report(backend, {})), /^UNIMPLEMENTED: this policy does not serve Report/);
   await silent.observe({ ...pod, kind: 'deleted' });
   assert.throws(() => Backend.of(new Silent(silent.info().observesOutcomes())), {

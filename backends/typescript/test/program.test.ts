@@ -17,6 +17,7 @@ import { protoPath } from 'grpc-health-check';
 import { GetInfoRequest } from '../src/gen/extender/policy/v1beta1/info.js';
 import { PolicyServiceClient } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { Reads } from '../src/index.js';
+import { command } from '../src/run.js';
 import { Authority } from './certificates.js';
 import { call } from './support.js';
 
@@ -31,7 +32,18 @@ function example(name: string): string {
 }
 
 function started(path: string, ...options: string[]): Program {
-  const child = spawn(process.execPath, [path, ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
+  return startedWith({}, path, ...options);
+}
+
+function startedWith(
+  variables: Readonly<Record<string, string>>,
+  path: string,
+  ...options: string[]
+): Program {
+  const child = spawn(process.execPath, [path, ...options], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...variables },
+  });
   const written = { out: '', err: '' };
   child.stdout.on('data', (text: Buffer) => (written.out += text.toString()));
   child.stderr.on('data', (text: Buffer) => (written.err += text.toString()));
@@ -124,6 +136,7 @@ test('wrong usage is named, with what is expected', async () => {
       '--tls-client-ca is given without --tls-cert and --tls-key; expected all three files',
     ],
     [['--tls-cert', 'a', '--tls-key'], '--tls-key has no value; expected a file in PEM'],
+    [['--metrics-address', 'x'], 'invalid --metrics-address "x"; expected HOST:PORT'],
   ];
   for (const [options, expected] of cases) {
     const program = started(example('no-arm'), ...options);
@@ -134,6 +147,75 @@ test('wrong usage is named, with what is expected', async () => {
   const help = started(example('no-arm'), '--help');
   assert.equal(await exitStatus(help), 0);
   assert.match(help.written.out, /--tls-client-ca FILE[\s\S]*OTEL_EXPORTER_OTLP_ENDPOINT/);
+});
+
+test('a variable stands for an option that is not given, and a wrong one is named', async () => {
+  const tls = { cert: 'c', key: 'k', clientCa: 'a' };
+  const all = {
+    ADDRESS: '0.0.0.0:9000',
+    TLS_CERT: 'c',
+    TLS_KEY: 'k',
+    TLS_CLIENT_CA: 'a',
+    ALLOW_UNAUTHENTICATED_BIND: 'true',
+    METRICS_ADDRESS: '[::1]:9001',
+    LOG_CALLS: 'true',
+  };
+  const flags = { allowUnauthenticatedBind: true, logCalls: true };
+  const ofAll = { address: '0.0.0.0:9000', tls, metricsAddress: '[::1]:9001', ...flags };
+  const wrong = Object.fromEntries(Object.keys(all).map((name) => [name, 'wrong value']));
+  const options =
+    '--address a:1 --tls-cert c --tls-key k --tls-client-ca a --metrics-address m:2 --log-calls --allow-unauthenticated-bind';
+  const address = '127.0.0.1:0';
+  const expectedAddress = 'expected HOST:PORT such as 0.0.0.0:9000';
+  const cases: [Record<string, string>, options: string, served: object | string][] = [
+    [{ ADDRESS: '', LOG_CALLS: '', TLS_CERT: '' }, '', { address }],
+    [all, '', ofAll],
+    [wrong, options, { address: 'a:1', tls, metricsAddress: 'm:2', ...flags }],
+    [{ LOG_CALLS: 'false', ALLOW_UNAUTHENTICATED_BIND: 'false' }, '', { address }],
+    [{ LOG_CALLS: 'false' }, '--log-calls', { address, logCalls: true }],
+    [{ TLS_KEY: 'k' }, '--tls-cert c', { address, tls: { cert: 'c', key: 'k' } }],
+    [{ ADDRESS: 'x' }, '', `invalid EXTENDER_POLICY_ADDRESS "x"; ${expectedAddress}`],
+    [{ METRICS_ADDRESS: ':1' }, '', `invalid EXTENDER_POLICY_METRICS_ADDRESS ":1"; ${expectedAddress}`],
+    [{ LOG_CALLS: 'yes' }, '', 'invalid EXTENDER_POLICY_LOG_CALLS "yes"; expected true or false'],
+    [
+      { TLS_CERT: 'c' },
+      '',
+      'EXTENDER_POLICY_TLS_CERT is given without --tls-key; expected both files, or none',
+    ],
+  ];
+  const help = command(['--help'], {});
+  for (const [variables, given, expected] of cases) {
+    const environment = Object.fromEntries(
+      Object.entries(variables).map(([name, value]) => [`EXTENDER_POLICY_${name}`, value]),
+    );
+    assert.deepEqual(
+      command(given === '' ? [] : given.split(' '), environment),
+      typeof expected === 'string' ? { mistake: expected } : { serve: expected },
+    );
+  }
+  for (const name of Object.keys(all)) {
+    assert.ok('help' in help && help.help.includes(`EXTENDER_POLICY_${name}`), name);
+  }
+  const program = startedWith({ EXTENDER_POLICY_LOG_CALLS: 'yes' }, example('no-arm'));
+  assert.equal(await exitStatus(program), 2);
+  assert.match(program.written.err, /^invalid EXTENDER_POLICY_LOG_CALLS /);
+});
+
+test('the package for metrics is loaded only where they are served, and named if it lacks', async () => {
+  const hook = `export function resolve(name, context, next) {
+    if (name === 'prom-client') { throw new Error('no such package'); }
+    return next(name, context);
+  }`;
+  const data = (module: string): string => `data:text/javascript,${encodeURIComponent(module)}`;
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(data(hook))});`;
+  const without = { NODE_OPTIONS: `--import=${data(register)}` };
+  await address(startedWith(without, example('no-arm')));
+  const program = startedWith(without, example('no-arm'), '--metrics-address', '127.0.0.1:0');
+  assert.equal(await exitStatus(program), 1);
+  assert.equal(
+    program.written.err,
+    'metrics cannot be served: no such package; install prom-client, or leave out --metrics-address\n',
+  );
 });
 
 test('what prevents the start is named', async () => {

@@ -554,7 +554,7 @@ test('the handshake repeats what the policy declares', async () => {
       '1',
       '1',
       'extender.policy.v1beta1',
-      ['extender.policy.v1beta1.NodeTableService'],
+      ['extender.policy.v1beta1.NodeTableService', 'extender.policy.v1beta1.WatchService'],
       64n << 20n,
     ],
   );

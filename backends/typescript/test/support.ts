@@ -17,6 +17,7 @@ import {
   SyncNodesRequest,
   type SyncNodesResponse,
 } from '../src/gen/extender/policy/v1beta1/table.js';
+import { WatchServiceClient } from '../src/gen/extender/policy/v1beta1/watch.js';
 import { Verb } from '../src/info.js';
 import type { Policy } from '../src/policy.js';
 import { Reads } from '../src/reads.js';
@@ -33,6 +34,7 @@ export interface Served {
   readonly introspection: IntrospectionServiceClient;
   readonly hooks: HookServiceClient;
   readonly outcomes: OutcomeServiceClient;
+  readonly watches: WatchServiceClient;
 }
 
 /** Serves a backend until the tests of the file are over. */
@@ -44,20 +46,21 @@ export async function served(backend: Policy | Backend, options: ServeOptions = 
     ...options,
   });
   const credentials = ChannelCredentials.createInsecure();
-  const policy = new PolicyServiceClient(listening.address, credentials, LIMITS);
-  const tables = new NodeTableServiceClient(listening.address, credentials, LIMITS);
-  const introspection = new IntrospectionServiceClient(listening.address, credentials, LIMITS);
-  const hooks = new HookServiceClient(listening.address, credentials, LIMITS);
-  const outcomes = new OutcomeServiceClient(listening.address, credentials, LIMITS);
+  const clients = {
+    policy: new PolicyServiceClient(listening.address, credentials, LIMITS),
+    tables: new NodeTableServiceClient(listening.address, credentials, LIMITS),
+    introspection: new IntrospectionServiceClient(listening.address, credentials, LIMITS),
+    hooks: new HookServiceClient(listening.address, credentials, LIMITS),
+    outcomes: new OutcomeServiceClient(listening.address, credentials, LIMITS),
+    watches: new WatchServiceClient(listening.address, credentials, LIMITS),
+  };
   after(async () => {
-    policy.close();
-    tables.close();
-    introspection.close();
-    hooks.close();
-    outcomes.close();
+    Object.values(clients).forEach((client) => {
+      client.close();
+    });
     await listening.stop();
   });
-  return { listening, log, policy, tables, introspection, hooks, outcomes };
+  return { listening, log, ...clients };
 }
 
 /** The answer to a call. */

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
 
 import { PodFacts } from '../src/gen/extender/policy/v1beta1/pod.js';
+import { FilterRequest } from '../src/gen/extender/policy/v1beta1/policy.js';
 import { NonZero, Resources } from '../src/gen/extender/policy/v1beta1/resources.js';
 import {
   Bind,
@@ -32,7 +36,9 @@ import {
   filter,
   filterInDetail,
   info,
+  NoAnswer,
   preempt,
+  recorded,
   score,
   TestCandidate,
   TestNode,
@@ -296,15 +302,20 @@ test('every part is read where it is declared, and nowhere else', () => {
     serviceAccountName: 'robot',
   };
   const pod = shop.facts(given).identity('p', 'u', 1_700_000_000);
-  const node = new TestNode('a').facts({
-    images: [{ names: ['nginx:1', 'nginx@sha256:0'], bytes: 2n ** 40n }],
-    systemInfo: { architecture: 'arm64', kernelVersion: '6.1' },
-    addresses: [{ type: 'InternalIP', address: '10.0.0.1' }],
-    providerId: 'cloud://1',
-  });
+  const node = new TestNode('a')
+    .facts({
+      images: [{ names: ['nginx:1', 'nginx@sha256:0'], bytes: 2n ** 40n }],
+      systemInfo: { architecture: 'arm64', kernelVersion: '6.1' },
+      addresses: [{ type: 'InternalIP', address: '10.0.0.1' }],
+      providerId: 'cloud://1',
+    })
+    .usage({ milliCpu: 1 }, { memory: 2 })
+    .nominated({ pods: 3 }, { milliCpu: 4 });
   const values: Record<string, unknown> = {
     ...PodFacts.fromPartial({ namespace: 'shop', ...given }),
     ...node.row.facts,
+    usage: node.row.usage,
+    nominated: node.row.nominated,
     // The only part that is no property.
     identity: [pod.message.identity?.name, 1_700_000_000],
     name: 'a',
@@ -337,7 +348,7 @@ test('every part is read where it is declared, and nowhere else', () => {
       [expected],
       part,
     );
-    const beside = ['identity', 'usage', 'rawJson', 'images'].includes(part);
+    const beside = ['identity', 'usage', 'nominated', 'rawJson', 'images'].includes(part);
     const all = beside ? declaring(Reads.everything()) : Reads.everything();
     assert.deepEqual(seen(reading(Verb.perNode().reads(all), read), pod, node), [expected], part);
   }
@@ -527,6 +538,7 @@ test('all facts and labels are read with one declaration, and its keys are read 
   );
   const cases: [(pod: Pod, node: Node) => unknown, string][] = [
     [(_, node) => node.usage, "Reads.node('usage')"],
+    [(_, node) => node.nominated, "Reads.node('nominated')"],
     [(_, node) => node.raw, "Reads.node('rawJson')"],
     [(_, node) => node.images, "Reads.node('images')"],
     [(_, node) => node.annotation('a'), 'Reads.nodeAnnotation'],
@@ -545,17 +557,22 @@ test('all facts and labels are read with one declaration, and its keys are read 
 });
 
 test('a policy that reads everything in a test reads what its verbs could declare', () => {
-  const node = new TestNode('a').usage({ milliCpu: 5 }).annotation('n', '1').raw({ kind: 'Node' });
+  const node = new TestNode('a')
+    .usage({ milliCpu: 5 })
+    .nominated({ pods: 2 })
+    .annotation('n', '1')
+    .raw({ kind: 'Node' });
   const pod = shop.identity('p', 'u').raw({ kind: 'Pod' });
   const read = (of: Pod, on: Node): unknown => [
     on.usage?.requested.milliCpu,
+    on.nominated?.requested.pods,
     on.annotation('n'),
     of.namespace,
   ];
   const beside = (of: Pod, on: Node): unknown => [on.raw, of.raw, of.name];
   const pure = reading(Verb.perNode().pure(), read);
   filter(everything(pure), pod, [node]);
-  assert.deepEqual(pure.found[0], [5, '1', 'shop']);
+  assert.deepEqual(pure.found[0], [5, 2, '1', 'shop']);
   const impure = reading(Verb.perNode(), beside);
   filter(everything(impure), pod, [node]);
   assert.deepEqual(impure.found, [[{ kind: 'Node' }, { kind: 'Pod' }, 'p']]);
@@ -730,4 +747,69 @@ test('each verb can be tried', async () => {
     throw new NotReady('no data yet');
   };
   await assert.rejects(bind(policy, shop, 'a'), /no data yet/);
+});
+
+test('recorded objects are read as test objects, reduced to what the policy declares', () => {
+  const entries = (...all: [string, string][]): { entries: Map<string, string> } => ({
+    entries: new Map(all),
+  });
+  const request = FilterRequest.fromPartial({
+    pod: {
+      facts: {
+        namespace: 'shop',
+        labels: entries(['app', 'web'], ['tier', 'x']),
+        annotations: entries(['a', '1']),
+      },
+      identity: { name: 'p', uid: 'u' },
+      rawJson: Buffer.from('{"kind":"Pod"}'),
+    },
+    nodes: {
+      count: 2,
+      form: {
+        $case: 'rows',
+        value: {
+          rows: [
+            { name: 'a', facts: { labels: entries(['zone', 'z']) }, nominated: { requested: { pods: 2n } } },
+            { name: 'b', facts: {} },
+          ],
+        },
+      },
+    },
+  });
+  const folder = mkdtempSync(join(tmpdir(), 'recorded-'));
+  after(() => {
+    rmSync(folder, { recursive: true });
+  });
+  const file = join(folder, 'objects.binpb');
+  const bytes = FilterRequest.encode(request).finish();
+  writeFileSync(file, bytes);
+  const { pod, nodes } = recorded(file);
+  const reads = new Reads().node('name', 'nominated').pod('identity');
+  const [app, zone] = [reads.podLabel('app'), reads.nodeLabel('zone')];
+  const policy = reading(Verb.perNode().reads(reads), (of, on) => [
+    [of.name, of.get(app), on.name, on.get(zone), on.nominated?.requested.pods],
+  ]);
+  assert.deepEqual(seen(policy, pod, ...nodes), [
+    [['p', 'web', 'a', 'z', 2]],
+    [['p', 'web', 'b', null, null]],
+  ]);
+  const undeclared = reading(Verb.perNode().reads(reads), (of) => of.label('tier'));
+  assert.throws(() => filter(undeclared, pod, nodes), NoAnswer);
+  const rawReads = reading(Verb.perNode().reads(new Reads().pod('rawJson')), (of) => of.raw);
+  assert.deepEqual(seen(rawReads, pod, ...nodes.slice(0, 1)), [{ kind: 'Pod' }]);
+
+  // Cut off anywhere, and what is no such file.
+  const broken = Array.from(bytes, (_, length) => bytes.subarray(0, length));
+  broken.push(Buffer.from('{"kind":"Pod"}'), FilterRequest.encode({ ...request, nodes: undefined }).finish());
+  const values = { facts: { labels: { values: ['web'] } } };
+  broken.push(FilterRequest.encode(FilterRequest.fromPartial({ ...request, pod: values })).finish());
+  for (const content of broken) {
+    writeFileSync(file, content);
+    assert.throws(
+      () => recorded(file),
+      (error: Error) => error.message.startsWith(`${file} has no recorded objects: `),
+      String(content.length),
+    );
+  }
+  assert.throws(() => recorded(join(folder, 'none')), /none has no recorded objects: ENOENT/);
 });

@@ -11,7 +11,7 @@ import { decoding, type QuestionVerb, readQuestion } from '../src/request.js';
 import { Row } from '../src/row.js';
 import { Tables } from '../src/table.js';
 import { compareBytes, cut } from '../src/text.js';
-import { Fields, Malformed } from '../src/wire.js';
+import { Fields, Malformed, textAt } from '../src/wire.js';
 
 /** Numbers that are the same in each run. */
 function randomly(seed: number): (below: number) => number {
@@ -48,6 +48,10 @@ function randomRow(random: (below: number) => number): NodeRow {
     pods: amount(),
     others: map(amount),
   });
+  const requests = (): object => ({
+    requested: resources(),
+    nonzero: { milliCpu: amount(), memory: amount() },
+  });
   return NodeRow.fromPartial({
     name: text(),
     facts: {
@@ -64,9 +68,8 @@ function randomRow(random: (below: number) => number): NodeRow {
       ...(random(2) === 1 ? { annotations: { values: some(text), entries: map(text) } } : {}),
     },
     rawJson: Buffer.from(text()),
-    ...(random(2) === 1
-      ? { usage: { requested: resources(), nonzero: { milliCpu: amount(), memory: amount() } } }
-      : {}),
+    ...(random(2) === 1 ? { usage: requests() } : {}),
+    ...(random(2) === 1 ? { nominated: requests() } : {}),
     podCounts: some(() => ({
       counts: [...new Set(some(text))].toSorted(compareBytes).map((value) => ({
         value,
@@ -84,15 +87,16 @@ test('a row that stays encoded has what the generated code decodes', () => {
   for (let round = 0; round < 500; round += 1) {
     const expected = randomRow(random);
     const row = Row.read(Buffer.from(NodeRow.encode(expected).finish()));
-    const { facts, usage, podCounts } = expected;
+    const { facts, usage, nominated, podCounts } = expected;
     assert.equal(row.name, expected.name);
     assert.deepEqual(row.map('label'), facts?.labels?.entries ?? new Map());
     assert.deepEqual(row.map('annotation'), facts?.annotations?.entries ?? new Map());
     assert.deepEqual(row.map('condition'), facts?.conditions);
     assert.deepEqual(row.taints, facts?.taints);
     assert.equal(row.isUnschedulable, facts?.unschedulable);
-    assert.deepEqual(row.amounts, { capacity: facts?.capacity, allocatable: facts?.allocatable });
+    assert.deepEqual([row.capacity, row.allocatable], [facts?.capacity, facts?.allocatable]);
     assert.deepEqual(row.usage, usage);
+    assert.deepEqual(row.nominated, nominated);
     assert.deepEqual(row.images, facts?.images);
     assert.deepEqual(row.systemInfo, facts?.systemInfo);
     assert.deepEqual(row.addresses, facts?.addresses);
@@ -134,9 +138,10 @@ test('bytes that are cut off or changed are an error, or another row, and never 
       continue;
     }
     // What was checked can be read.
-    const read: unknown[] = [row.name, row.map('label'), row.taints, row.amounts, row.usage];
+    const read: unknown[] = [row.name, row.map('label'), row.taints, row.capacity, row.usage];
+    read.push(row.nominated, row.allocatable);
     read.push(row.isUnschedulable, row.images, row.systemInfo, row.addresses, row.providerId);
-    assert.equal(read.length, 10);
+    assert.equal(read.length, 12);
   }
 });
 
@@ -158,7 +163,18 @@ test('a message that comes in pieces is read as one', () => {
       ['b', '2'],
     ]),
   );
-  assert.deepEqual([row.name, row.amounts.capacity?.milliCpu, row.amounts.capacity?.memory], ['n', 3n, 2n]);
+  assert.deepEqual([row.name, row.capacity?.milliCpu, row.capacity?.memory], ['n', 3n, 2n]);
+});
+
+test('a text is what its bytes are, whichever texts were read before', () => {
+  const texts = Array.from(
+    { length: 20_000 },
+    (_, at) => `${['a', 'ä', '\ufeff'][at % 3] ?? ''}${String(at)}`,
+  );
+  for (const text of [...texts, ...texts]) {
+    const bytes = Buffer.from(`>${text}<`);
+    assert.equal(textAt(bytes, 1, bytes.length - 1), text);
+  }
 });
 
 test('what is no protobuf is an error', () => {
@@ -275,7 +291,7 @@ test('small messages that would become large are refused, by each verb', async (
   }
   const { signal } = new AbortController();
   await assert.rejects(answerBind(backend, nested([6, 2], tolerations), { signal, note }), expected);
-  await assert.rejects(answerReport(backend, empty(2)), expected);
+  await assert.rejects(answerReport(backend, empty(2), note), expected);
   const row = nested([3, 3, 4], Buffer.alloc(0));
   assert.throws(asked('Filter', row), /nodes\.table\.rows has an empty entry; each entry has content/);
 });

@@ -20,6 +20,7 @@ use h2::client::SendRequest;
 use tonic::Code;
 
 use super::{
+    changes,
     connect::{Target, connect},
     containment::contained,
     grpc::{self, RpcError},
@@ -128,9 +129,15 @@ fn known() -> Known {
         changes: numbers::<ChangedPart>(),
         normalizations: numbers::<Normalization>(),
         features: Vec::new(),
-        services: [HOOK_SERVICE, introspection::SERVICE_NAME, NODE_TABLE_SERVICE, outcomes::SERVICE_NAME]
-            .map(str::to_owned)
-            .into(),
+        services: [
+            HOOK_SERVICE,
+            introspection::SERVICE_NAME,
+            NODE_TABLE_SERVICE,
+            outcomes::SERVICE_NAME,
+            changes::SERVICE_NAME,
+        ]
+        .map(str::to_owned)
+        .into(),
     }
 }
 

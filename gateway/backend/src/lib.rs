@@ -8,13 +8,11 @@
 pub mod answer_cache;
 mod availability;
 pub mod breaker;
-mod connect;
+mod changes;
 pub mod connections;
 mod containment;
 pub mod controllers;
 pub mod endpoints;
-mod frame_budget;
-pub mod grpc;
 pub mod handshake;
 mod health;
 mod in_flight;
@@ -44,6 +42,8 @@ use extender_gateway_contract::{
     question::{Args, CallFields, Question, ScoresWanted, Wants},
 };
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Kept};
+pub use extender_gateway_grpc::RpcError;
+use extender_gateway_grpc::{self as grpc, FailureScope, Limits, Processed, connect};
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
@@ -64,7 +64,6 @@ use self::{
     breaker::{Change, Evidence, Permit},
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
-    grpc::{FailureScope, Limits, Processed, RpcError},
     outcomes::{AskedPod, Outcomes},
     session::{Connection, Session},
 };
@@ -498,6 +497,8 @@ impl Backend {
         let verb = verb.name();
         match change {
             Change::Opened => {
+                // It is probed after a handshake, and those are frequent from now on.
+                connection.endpoint.recheck.notify_one();
                 let failure = answer.as_ref().err().map(RpcError::to_string).unwrap_or_default();
                 tracing::warn!(
                     %backend,

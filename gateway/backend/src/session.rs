@@ -25,6 +25,7 @@ use extender_gateway_settings as config;
 
 use super::{
     answer_cache::AnswerCache,
+    changes,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
     info::{ApiVersion, HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE, VerbPlan},
@@ -126,6 +127,7 @@ pub(super) struct Paths {
     pub(super) health: Uri,
     pub(super) introspect: Uri,
     pub(super) report: Uri,
+    pub(super) watch: Uri,
 }
 
 /// The URI of a method of a backend.
@@ -162,6 +164,7 @@ impl Paths {
             health: path("grpc.health.v1.Health", "Check"),
             introspect: path(introspection::SERVICE_NAME, "Introspect"),
             report: path(outcomes::SERVICE_NAME, "Report"),
+            watch: path(changes::SERVICE_NAME, "Watch"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `try`: what running backends decide about pods and nodes in files, without a cluster.
 //!
 //! [`backends`] makes a configuration of the command line, [`Simulation`] decides, [`expectations`] are the tests of
-//! `--expect`, which [`record`] can write, [`outcome`] is what is printed, and [`follow`] repeats it all when a file changes.
+//! `--expect`, which [`record`] can write, as it can the objects themselves, [`outcome`] is what is printed, and [`follow`]
+//! repeats it all when a file changes.
 
 mod backends;
 mod expectations;
@@ -17,7 +18,7 @@ use std::{
 };
 
 use clap::Args;
-use extender_gateway_serve::simulation::{ClusterFiles, SimulatedPod, Simulation, SimulationError};
+use extender_gateway_serve::simulation::{ClusterFiles, SimulatedPod, Simulation, SimulationError, recorded};
 use extender_gateway_settings::{Config, ConfigErrors, is_standard_input};
 use tokio::time::Instant;
 
@@ -53,6 +54,7 @@ Examples:
   extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml \\
     --record expected.yaml
   extender-gateway try --config gateway.yaml --nodes nodes.yaml --expect expected.yaml --wait 10
+  extender-gateway try --pod pod.yaml --nodes nodes.yaml --pods pods.json --objects testdata/web.binpb
 
 Exit codes:
   0  a decision was made, whatever it is, or all expectations are met
@@ -103,6 +105,10 @@ pub(super) struct TryOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expect", "watch"])]
     record: Option<PathBuf>,
 
+    /// Write the pod and the nodes to this file, with all that a policy can read of them, for its unit tests. Needs no backend
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expect", "watch"])]
+    objects: Option<PathBuf>,
+
     /// Show every backend's answer for this node
     #[arg(long, value_name = "NODE", value_parser = names::node)]
     node: Option<String>,
@@ -118,7 +124,14 @@ pub(super) struct TryOptions {
 
 /// Decides and prints, once or until Ctrl-C.
 pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(), Failure> {
+    if let Some(file) = &options.objects {
+        record::write_file(file, &options.recorded_objects()?)?;
+        writeln!(console.notes, "wrote {}", file.display())?;
+    }
     if options.config.is_none() && options.backends.is_empty() {
+        if options.objects.is_some() && options.record.is_none() {
+            return Ok(());
+        }
         let text = "there is no backend; name a running one with --backend URL, or a gateway's configuration with --config FILE";
         return Err(Failure::Usage(text.to_owned()));
     }
@@ -156,7 +169,7 @@ impl TryOptions {
         let until = Instant::now() + Duration::from_secs(self.wait.into());
         let cases = self.cases()?;
         let config = self.effective_config(until).await?;
-        let files = ClusterFiles { nodes: self.nodes.clone(), pods: self.pods.clone() };
+        let files = self.cluster();
         let tried: Vec<&SimulatedPod> = cases.iter().map(|case| &case.pod).collect();
         let simulation = Simulation::start(config, &files, &tried, until).await?;
         let mut decided = Vec::new();
@@ -166,6 +179,19 @@ impl TryOptions {
         }
         let outcome = Outcome { cases: decided, status: simulation.status() };
         Ok((simulation, outcome))
+    }
+
+    /// The objects of the files, as unit tests read them.
+    fn recorded_objects(&self) -> Result<Vec<u8>, Failure> {
+        let [case] = &self.cases()?[..] else {
+            let text = "--objects writes one pod with the nodes; give one --pod";
+            return Err(Failure::Usage(text.to_owned()));
+        };
+        Ok(recorded(&self.cluster(), &case.pod).map_err(SimulationError::File)?)
+    }
+
+    fn cluster(&self) -> ClusterFiles {
+        ClusterFiles { nodes: self.nodes.clone(), pods: self.pods.clone() }
     }
 
     /// The configured backends, and those of the command line.

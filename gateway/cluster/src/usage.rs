@@ -1,5 +1,5 @@
 //! The resources that the pods on each node have requested, and how many pods there are of each kind that a verb
-//! declares ([`counts`]).
+//! declares ([`counts`]); and what those request that are nominated to it ([`nominated`]).
 //!
 //! Sums per node change with each pod event, and are exact: they always equal new sums over all pods. Only the node and
 //! the requests of a pod are kept, about 150 bytes, and for counts what it has of the attributes that are counted by.
@@ -9,6 +9,7 @@
 //! resources of its pod, not on those of the node.
 
 mod counts;
+mod nominated;
 mod topology;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -24,7 +25,10 @@ use extender_gateway_object::{
     pod::{self, ObjectPod},
 };
 
-use self::counts::{CountedAs, Counts};
+use self::{
+    counts::{CountedAs, Counts},
+    nominated::Nominated,
+};
 use super::pods::KnownPod;
 
 /// The most extended resources in a node's usage that the node does not report: more than any cluster has. A row with
@@ -45,6 +49,8 @@ pub(super) struct Usage {
     crowded: HashSet<Arc<str>>,
     /// The pods by what verbs declare.
     counts: Counts,
+    /// The nominated pods, which count only while they are not in `pods`.
+    nominated: Nominated,
     /// The attempts to bind a pod, by its UID, until the source has it on a node: it counts on the node of the latest one.
     /// Mirrors the assumed pods of kube-scheduler's cache.
     assumed: HashMap<Box<str>, Vec<Assumption>>,
@@ -85,6 +91,8 @@ pub struct UsageChange {
     pub counted_by: Arc<[CountedBy]>,
     /// The nodes, unordered.
     pub nodes: Vec<(Arc<str>, NodePods)>,
+    /// The nodes to which other pods are nominated, unordered, with the sums of their requests; the default without pods.
+    pub nominated: Vec<(Arc<str>, NodeUsage)>,
 }
 
 /// A pod on a node.
@@ -191,6 +199,17 @@ impl Sums {
         self.others.get(name).map_or(0, |other| other.amount)
     }
 
+    /// The sums in the contract's form. Of more than [`MOST_OTHERS`] extended resources, those that the node reports and at
+    /// most that many others.
+    fn shown(&self, reported: impl FnOnce() -> Vec<String>) -> NodeUsage {
+        if self.others.len() <= MOST_OTHERS {
+            return self.usage(self.names());
+        }
+        let reported = reported();
+        let others = self.names().filter(|name| !reported.iter().any(|reported| reported == name));
+        self.usage(reported.iter().map(String::as_str).chain(others.take(MOST_OTHERS)))
+    }
+
     /// The sums in the contract's form, saturated; of other resources only the named ones.
     fn usage<'n>(&self, names: impl Iterator<Item = &'n str>) -> NodeUsage {
         let FixedSums { pods, amounts } = self.fixed;
@@ -224,6 +243,15 @@ impl Usage {
     /// Sets a pod. As in kube-scheduler, it counts if it is on a node, has not ended, and has a UID. While the source
     /// has not seen the Binding of an assumed pod, the pod is on the assumed node.
     pub(super) fn apply(&mut self, pod: &ObjectPod<'_>) {
+        self.nominated.set(pod);
+        if self.pods.contains_key(pod.uid()) {
+            self.nominated.place(pod.uid());
+        }
+        self.place(pod);
+    }
+
+    /// Counts a pod on its node, or on the one on which it is assumed, if any.
+    fn place(&mut self, pod: &ObjectPod<'_>) {
         if pod.uid().is_empty() || pod.has_ended() {
             return self.remove(pod.uid());
         }
@@ -246,7 +274,8 @@ impl Usage {
         let (id, node) = (self.latest_assumption, self.name_of(node));
         let assumption = Assumption { node, id, since: Instant::now() };
         self.assumed.entry(pod.uid().into()).or_default().push(assumption);
-        self.apply(pod);
+        // Not its nomination, which the object of a call may lack.
+        self.place(pod);
         Some(id)
     }
 
@@ -266,7 +295,8 @@ impl Usage {
             }
             None => {
                 self.free(ended.since);
-                self.remove(uid);
+                self.assumed.remove(uid);
+                self.take_out(uid);
             }
         }
     }
@@ -307,10 +337,14 @@ impl Usage {
         }
         let pod = self.take_out(uid)?;
         let node = Arc::clone(&pod.node);
-        let pods = NodePods { usage: self.of(&node, &reported), counts: self.counts.of(&node, &reported) };
+        let change = UsageChange {
+            number: self.taken,
+            counted_by: Arc::clone(self.counts.in_rows()),
+            nodes: vec![(Arc::clone(&node), self.pods_of(&node, &reported))],
+            nominated: vec![(Arc::clone(&node), self.nominated.of(&node, &reported))],
+        };
         self.add(uid.into(), pod);
-        let counted_by = Arc::clone(self.counts.in_rows());
-        Some(UsageChange { number: self.taken, counted_by, nodes: vec![(node, pods)] })
+        Some(change)
     }
 
     fn name_of(&self, node: &str) -> Arc<str> {
@@ -343,6 +377,7 @@ impl Usage {
         if let Some(counted) = pod.counted() {
             self.counts.change(node, counted, 1);
         }
+        self.nominated.place(&uid);
         self.pods.insert(uid, pod);
     }
 
@@ -350,10 +385,12 @@ impl Usage {
     pub(super) fn remove(&mut self, uid: &str) {
         self.end_assumption(uid, None);
         self.take_out(uid);
+        self.nominated.remove(uid);
     }
 
     fn take_out(&mut self, uid: &str) -> Option<CountedPod> {
         let pod = self.pods.remove(uid)?;
+        self.nominated.displace(uid);
         let CountedPod { node, requests, .. } = &pod;
         if let Some(counted) = pod.counted() {
             self.counts.change(node, counted, -1);
@@ -416,8 +453,11 @@ impl Usage {
 
     /// Adds the pods with these UIDs as they are counted to a list. Those that are only assumed are not on a node in a list.
     pub(super) fn keep(&self, list: &mut Self, uids: &[String]) {
-        for uid in uids.iter().filter(|uid| !self.assumed.contains_key(uid.as_str())) {
-            if let Some(pod) = self.pods.get(uid.as_str()) {
+        for uid in uids {
+            self.nominated.keep(&mut list.nominated, uid);
+            if let Some(pod) =
+                self.pods.get(uid.as_str()).filter(|_| !self.assumed.contains_key(uid.as_str()))
+            {
                 list.add(uid.as_str().into(), pod.clone());
             }
         }
@@ -440,6 +480,7 @@ impl Usage {
             pod.since = same.map_or(self.taken + 1, |before| before.since);
         }
         self.nodes = list.nodes;
+        self.nominated.replace(list.nominated);
         if list.counts.by() == self.counts.by() {
             self.counts.replace(list.counts);
         } else {
@@ -456,9 +497,9 @@ impl Usage {
             match (now, whole, before.remove(&uid)) {
                 (Some(bound_to), ..) => self.end_assumption(&uid, Some(&bound_to)),
                 (None, Some(json), _) => {
-                    // It was parsed before.
+                    // It was parsed before, with its status.
                     if let Ok(pod) = pod::parse(&json) {
-                        self.apply(&pod);
+                        self.place(&pod);
                     }
                 }
                 // One of a list that is not kept whole, or a later one.
@@ -470,43 +511,37 @@ impl Usage {
 
     /// Whether [`Usage::take_changed`] may return nodes.
     pub(super) fn is_touched(&self) -> bool {
-        !self.earlier.is_empty() || self.counts.is_touched()
+        !self.earlier.is_empty() || self.counts.is_touched() || self.nominated.is_touched()
     }
 
-    /// The nodes whose sums differ from those at the previous call, and those whose counts may. `reported` returns the
+    /// The nodes whose sums differ from those at the previous call, and those whose counts or nominated pods may. `reported` returns the
     /// extended resources that a node reports.
     pub(super) fn take_changed(&mut self, reported: impl Fn(&str) -> Vec<String>) -> UsageChange {
         self.taken += 1;
         let none = Sums::default();
-        let mut changed: HashMap<_, _> = self.counts.take_touched().map(|node| (node, None)).collect();
+        let mut changed: HashSet<_> = self.counts.take_touched().collect();
         for (node, earlier) in std::mem::take(&mut self.earlier) {
             let sums = self.nodes.get(&node).unwrap_or(&none);
             if !earlier.equal(sums) {
-                let usage = self.of(&node, &reported);
-                let shown = usage.requested.as_ref().map_or(0, |requested| requested.others.len());
-                log_crowded(&mut self.crowded, &node, sums.others.len() - shown);
-                changed.insert(node, Some(usage));
+                changed.insert(node);
             }
         }
-        let pods = |(node, usage): (Arc<str>, Option<NodeUsage>)| {
-            let usage = usage.unwrap_or_else(|| self.of(&node, &reported));
-            let counts = self.counts.of(&node, &reported);
-            (node, NodePods { usage, counts })
-        };
-        let nodes = changed.into_iter().map(pods).collect();
-        UsageChange { number: self.taken, counted_by: Arc::clone(self.counts.in_rows()), nodes }
+        let mut nodes = Vec::with_capacity(changed.len());
+        for node in changed {
+            let pods = self.pods_of(&node, &reported);
+            let shown = pods.usage.requested.as_ref().map_or(0, |requested| requested.others.len());
+            let all = self.nodes.get(&node).map_or(0, |sums| sums.others.len());
+            log_crowded(&mut self.crowded, &node, all - shown);
+            nodes.push((node, pods));
+        }
+        let nominated = self.nominated.take_changed(&reported);
+        UsageChange { number: self.taken, counted_by: Arc::clone(self.counts.in_rows()), nodes, nominated }
     }
 
-    /// The usage of a node; the default without pods. If it has more than [`MOST_OTHERS`] extended resources, contains
-    /// those that the node reports and at most that many others.
-    fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> NodeUsage {
-        let Some(sums) = self.nodes.get(node) else { return NodeUsage::default() };
-        if sums.others.len() <= MOST_OTHERS {
-            return sums.usage(sums.names());
-        }
-        let reported = reported(node);
-        let others = sums.names().filter(|name| !reported.iter().any(|reported| reported == name));
-        sums.usage(reported.iter().map(String::as_str).chain(others.take(MOST_OTHERS)))
+    fn pods_of(&self, node: &str, reported: impl Fn(&str) -> Vec<String>) -> NodePods {
+        let usage =
+            self.nodes.get(node).map_or_else(NodeUsage::default, |sums| sums.shown(|| reported(node)));
+        NodePods { usage, counts: self.counts.of(node, &reported) }
     }
 }
 

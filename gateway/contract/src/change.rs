@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    ChangedPart, MapValues, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange,
-    PodFacts, PodPart, Resources, Taint,
+    ChangedPart, MapValues, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodAffinity,
+    PodChange, PodFacts, PodPart, Resources, Taint,
 };
 
 pub use self::{
@@ -54,7 +54,10 @@ pub fn is_of_pod(part: ChangedPart) -> bool {
         | ChangedPart::PodNodeSelector
         | ChangedPart::PodNodeAffinity
         | ChangedPart::PodTolerations
-        | ChangedPart::PodRequests => true,
+        | ChangedPart::PodRequests
+        | ChangedPart::PodAnnotations
+        | ChangedPart::PodAffinity
+        | ChangedPart::PodTopologySpread => true,
         ChangedPart::Unspecified
         | ChangedPart::NodeLabels
         | ChangedPart::NodeTaints
@@ -76,6 +79,10 @@ pub fn parts_of_pod(change: &PodChange) -> impl Iterator<Item = ChangedPart> {
         remove_tolerations,
         add_requests,
         reason: _,
+        set_annotations,
+        remove_annotations,
+        pod_affinity,
+        topology_spread,
     } = change;
     changed([
         (ChangedPart::PodLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
@@ -83,6 +90,9 @@ pub fn parts_of_pod(change: &PodChange) -> impl Iterator<Item = ChangedPart> {
         (ChangedPart::PodNodeAffinity, node_affinity.is_some() || *remove_node_affinity),
         (ChangedPart::PodTolerations, !add_tolerations.is_empty() || !remove_tolerations.is_empty()),
         (ChangedPart::PodRequests, add_requests.is_some()),
+        (ChangedPart::PodAnnotations, !set_annotations.is_empty() || !remove_annotations.is_empty()),
+        (ChangedPart::PodAffinity, pod_affinity.is_some()),
+        (ChangedPart::PodTopologySpread, topology_spread.is_some()),
     ])
 }
 
@@ -113,7 +123,9 @@ fn changed<const N: usize>(parts: [(ChangedPart, bool); N]) -> impl Iterator<Ite
 
 /// Changes the facts about a pod in a view.
 pub fn change_pod(facts: &mut PodFacts, view: &PodFactsView, change: &PodChange) {
-    change_labels(&mut facts.labels, &view.labels, &change.set_labels, &change.remove_labels);
+    change_map(&mut facts.labels, &view.labels, &change.set_labels, &change.remove_labels);
+    let (set, removed) = (&change.set_annotations, &change.remove_annotations);
+    change_map(&mut facts.annotations, &view.annotations, set, removed);
     if view.has(PodPart::NodeSelector) {
         change.remove_node_selector.iter().for_each(|key| drop(facts.node_selector.remove(key)));
         facts.node_selector.extend(change.set_node_selector.clone());
@@ -124,6 +136,13 @@ pub fn change_pod(facts: &mut PodFacts, view: &PodFactsView, change: &PodChange)
     if view.has(PodPart::Tolerations) {
         facts.tolerations.retain(|toleration| !change.remove_tolerations.contains(toleration));
         facts.tolerations.extend_from_slice(&change.add_tolerations);
+    }
+    if let Some(affinity) = change.pod_affinity.as_ref().filter(|_| view.has(PodPart::PodAffinity)) {
+        // Without terms, as in objects.
+        facts.pod_affinity = Some(affinity.clone()).filter(|affinity| *affinity != PodAffinity::default());
+    }
+    if let Some(spread) = change.topology_spread.as_ref().filter(|_| view.has(PodPart::TopologySpread)) {
+        facts.topology_spread.clone_from(&spread.constraints);
     }
     if let Some(added) = &change.add_requests {
         facts.requests.iter_mut().for_each(|requests| add(requests, added));
@@ -165,7 +184,7 @@ fn change_row(row: &mut NodeRow, view: &RowView, change: &NodeChange) {
 }
 
 fn change_facts(facts: &mut NodeFacts, view: &MapView, change: &NodeChange) {
-    change_labels(&mut facts.labels, view, &change.set_labels, &change.remove_labels);
+    change_map(&mut facts.labels, view, &change.set_labels, &change.remove_labels);
     let allocatable = &mut facts.allocatable;
     // Absent: the node has not reported any, or the view has none.
     if let Some((allocatable, added)) = allocatable.as_mut().zip(change.add_allocatable.as_ref()) {
@@ -211,14 +230,14 @@ fn sum(amount: i64, added: i64) -> i64 {
     amount.saturating_add(added).max(0)
 }
 
-/// Changes the labels of an object in a view.
-fn change_labels(
-    labels: &mut Option<MapValues>,
+/// Changes the labels or annotations of an object in a view.
+fn change_map(
+    map: &mut Option<MapValues>,
     view: &MapView,
     set: &BTreeMap<String, String>,
     removed: &[String],
 ) {
-    let mut changed = labels.take().unwrap_or_default();
+    let mut changed = map.take().unwrap_or_default();
     let MapValues { values, absent, entries } = &mut changed;
     for key in removed {
         match view.find(key) {
@@ -243,7 +262,7 @@ fn change_labels(
             None => {}
         }
     }
-    *labels = (changed != MapValues::default()).then_some(changed);
+    *map = (changed != MapValues::default()).then_some(changed);
 }
 
 fn number(place: usize) -> u32 {

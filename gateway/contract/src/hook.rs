@@ -1,6 +1,6 @@
 //! Responses of hooks, checked against the API before their changes are used.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use extender_gateway_core::BackendFailure;
@@ -191,13 +191,13 @@ enum Entries {
     Each(u32),
     /// In messages at this field, what is counted there.
     In(u32, &'static [Entries]),
-    /// The bytes at this field.
-    Bytes(u32, usize),
+    /// None: at most [`AFFINITY_BYTES`] at this field, which has this name.
+    Bytes(u32, &'static str),
 }
 
 /// `Resources.others`.
 const RESOURCES: [Entries; 1] = [Entries::Each(5)];
-const ENTRIES_OF_POD: [Entries; 8] = [
+const ENTRIES_OF_POD: [Entries; 12] = [
     Entries::Each(1),
     Entries::Each(2),
     Entries::Each(3),
@@ -205,7 +205,11 @@ const ENTRIES_OF_POD: [Entries; 8] = [
     Entries::Each(7),
     Entries::Each(8),
     Entries::In(9, &RESOURCES),
-    Entries::Bytes(5, AFFINITY_BYTES),
+    Entries::Bytes(5, "node affinity"),
+    Entries::Each(11),
+    Entries::Each(12),
+    Entries::Bytes(13, "pod affinity"),
+    Entries::Bytes(14, "topology spread"),
 ];
 const ENTRIES_OF_NODES: [Entries; 8] = [
     Entries::Each(4),
@@ -223,17 +227,20 @@ const USERS: [Entries; 1] =
 
 /// The number of entries of a change.
 fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailure> {
-    let (mut entries, mut bytes) = (0, 0);
+    let mut entries = 0;
+    let mut bytes = BTreeMap::<u32, usize>::new();
     for field in fields(change) {
         let (field, Some(content)) = field? else { continue };
         for rule in counted {
             match rule {
                 Entries::Each(each) if *each == field => entries += 1,
                 Entries::In(at, inner) if *at == field => entries += entries_of(content, inner)?,
-                Entries::Bytes(at, most) if *at == field => {
-                    bytes += content.len();
-                    if bytes > *most {
-                        return Err(malformed(format!("a node affinity has more than {most} bytes")));
+                Entries::Bytes(at, what) if *at == field => {
+                    // Several are joined.
+                    let bytes = bytes.entry(field).or_default();
+                    *bytes += content.len();
+                    if *bytes > AFFINITY_BYTES {
+                        return Err(malformed(format!("a {what} has more than {AFFINITY_BYTES} bytes")));
                     }
                 }
                 _ => {}
@@ -251,7 +258,9 @@ fn few(counted: usize, most: usize, what: &str) -> Result<usize, BackendFailure>
 }
 
 fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
-    let PodChange { set_labels, set_node_selector, node_affinity, remove_node_affinity, .. } = change;
+    let PodChange {
+        set_labels, set_node_selector, set_annotations, node_affinity, remove_node_affinity, ..
+    } = change;
     if node_affinity.is_some() && *remove_node_affinity {
         return Err(malformed("a change sets and removes the node affinity"));
     }
@@ -262,10 +271,11 @@ fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
         )));
     }
     let tolerations = change.add_tolerations.iter().chain(&change.remove_tolerations);
-    let keys = [&change.remove_labels, &change.remove_node_selector].into_iter().flatten();
-    let keys = keys.chain(set_labels.keys()).chain(set_node_selector.keys());
+    let maps = || [set_labels, set_node_selector, set_annotations].into_iter();
+    let keys = [&change.remove_labels, &change.remove_node_selector, &change.remove_annotations].into_iter();
+    let keys = keys.flatten().chain(maps().flat_map(BTreeMap::keys));
     check_keys(keys.chain(change.add_requests.iter().flat_map(|added| added.others.keys())))?;
-    let values = set_labels.values().chain(set_node_selector.values());
+    let values = maps().flat_map(BTreeMap::values);
     let values = values.chain(tolerations.clone().flat_map(|it| [&it.operator, &it.value, &it.effect]));
     check_values(values)?;
     // An empty key of a toleration means every key.

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use extender_gateway_object::{counted::PodCountView, view::NodeFactsView};
+use extender_gateway_object::{
+    counted::PodCountView,
+    view::{NODE_PARTS_APART, NodeFactsView},
+};
 use extender_policy_api::v1beta1::{NodePart, NodeReads, NodeRow, NodeUsage, PodCounts};
 use prost::{
     Message,
@@ -26,6 +29,7 @@ const FACTS: u32 = 2;
 const RAW_JSON: u32 = 3;
 const USAGE: u32 = 4;
 const POD_COUNTS: u32 = 5;
+const NOMINATED: u32 = 6;
 
 /// A backend's view of nodes. Equal views share their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,6 +53,8 @@ pub struct RowFields {
     pub images: bool,
     /// Whether usage is included, the requests of the pods on the node.
     pub usage: bool,
+    /// Whether the requests of the pods that are nominated to the node are included.
+    pub nominated: bool,
     /// How the pods on the node are counted, in ascending order.
     pub pod_counts: Arc<[PodCountView]>,
     /// The package in which rows are sent.
@@ -66,12 +72,17 @@ impl RowView {
     pub fn new(node: &NodeReads, api: ApiVersion) -> Self {
         let reads = |part: NodePart| node.parts.contains(&part.into());
         let facts = NodeFactsView::from(node);
-        let (images, usage, raw) =
-            (reads(NodePart::Images), reads(NodePart::Usage), reads(NodePart::RawJson));
-        let is_bare = facts.is_bare() && !images && !usage && !raw && node.pod_counts.is_empty();
-        let pod_counts = PodCountView::declared(&node.pod_counts).into();
-        let fields = RowFields { facts: Arc::new(facts), images, usage, pod_counts, api };
-        match (is_bare, raw) {
+        let is_bare =
+            facts.is_bare() && node.pod_counts.is_empty() && !NODE_PARTS_APART.into_iter().any(reads);
+        let fields = RowFields {
+            facts: Arc::new(facts),
+            images: reads(NodePart::Images),
+            usage: reads(NodePart::Usage),
+            nominated: reads(NodePart::Nominated),
+            pod_counts: PodCountView::declared(&node.pod_counts).into(),
+            api,
+        };
+        match (is_bare, reads(NodePart::RawJson)) {
             (true, _) if reads(NodePart::Name) => Self::Name,
             (true, _) => Self::Nothing,
             (false, false) => Self::Facts(fields),
@@ -83,6 +94,7 @@ impl RowView {
     pub fn reads(&self) -> NodeReads {
         let apart = [
             (self.wants_usage(), NodePart::Usage),
+            (self.wants_nominated(), NodePart::Nominated),
             (self.wants_raw(), NodePart::RawJson),
             (self.wants_images(), NodePart::Images),
         ];
@@ -101,8 +113,12 @@ impl RowView {
             Self::Name => return "name".to_owned(),
             Self::Facts(fields) | Self::FactsAndRaw(fields) => &fields.facts,
         };
-        let apart =
-            [(self.wants_images(), "images"), (self.wants_usage(), "usage"), (self.wants_raw(), "JSON")];
+        let apart = [
+            (self.wants_images(), "images"),
+            (self.wants_usage(), "usage"),
+            (self.wants_nominated(), "nominated pods"),
+            (self.wants_raw(), "JSON"),
+        ];
         let apart = apart.into_iter().filter(|(is_read, _)| *is_read).map(|(_, part)| part.to_owned());
         facts.words(self.pod_counts().iter().map(PodCountView::words).chain(apart))
     }
@@ -150,14 +166,19 @@ impl RowView {
         self.fields().is_some_and(|fields| fields.usage)
     }
 
+    /// Whether rows include the requests of the pods that are nominated to the node.
+    pub fn wants_nominated(&self) -> bool {
+        self.fields().is_some_and(|fields| fields.nominated)
+    }
+
     /// How rows count the pods on the node.
     pub fn pod_counts(&self) -> &[PodCountView] {
         self.fields().map_or(&[], |fields| &fields.pod_counts)
     }
 
-    /// Whether rows contain something about the pods on the node.
+    /// Whether rows contain something about the pods on the node, or about those that are nominated to it.
     pub fn depends_on_pods(&self) -> bool {
-        self.wants_usage() || !self.pod_counts().is_empty()
+        self.wants_usage() || self.wants_nominated() || !self.pod_counts().is_empty()
     }
 
     /// Whether rows contain the node's name.
@@ -215,6 +236,8 @@ pub struct RowMessage<'r> {
     pub usage: Option<&'r NodeUsage>,
     /// Its pods, counted by their labels.
     pub pod_counts: &'r [PodCounts],
+    /// What the pods that are nominated to it request.
+    pub nominated: Option<&'r NodeUsage>,
 }
 
 impl RowMessage<'_> {
@@ -234,6 +257,9 @@ impl RowMessage<'_> {
             message::encode(USAGE, usage, out);
         }
         message::encode_repeated(POD_COUNTS, self.pod_counts, out);
+        if let Some(nominated) = self.nominated {
+            message::encode(NOMINATED, nominated, out);
+        }
     }
 
     /// Bytes of the entry.
@@ -250,7 +276,10 @@ impl RowMessage<'_> {
 
     /// Bytes of the entry behind the JSON.
     pub fn behind_the_json(&self) -> usize {
-        self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
+        let len =
+            |field, usage: Option<&NodeUsage>| usage.map_or(0, |usage| message::encoded_len(field, usage));
+        len(USAGE, self.usage)
+            + len(NOMINATED, self.nominated)
             + message::encoded_len_repeated(POD_COUNTS, self.pod_counts)
     }
 }

@@ -6,7 +6,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
-use extender_gateway_backend::grpc;
 use extender_gateway_contract::{
     answer::{self, FilterAnswer, Reply},
     api::ApiVersion,
@@ -26,6 +25,7 @@ use extender_gateway_core::{
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     reason,
 };
+use extender_gateway_grpc as grpc;
 use extender_gateway_object::view::{KeyPrefixes, PodFactsView};
 use extender_policy_api::limits::REASON_BYTES;
 use extender_policy_api::v1beta1::{
@@ -81,7 +81,7 @@ fn framed(message: &[u8]) -> Bytes {
 pub fn hook(bytes: &[u8]) {
     let Some(Answer { message, count, wanted }) = Answer::read(bytes) else { return };
     // Wanted: every part may change. Otherwise none.
-    let parts = (1..=9).filter_map(|part| ChangedPart::try_from(part).ok());
+    let parts = (1..=12).filter_map(|part| ChangedPart::try_from(part).ok());
     let allowed = ChangedParts::new(parts.filter(|_| wanted == ScoresWanted::Wanted));
     let changes = match hook::changes(message, count, allowed).and_then(Reply::inline) {
         Ok(answered) => answered.value,
@@ -114,7 +114,8 @@ pub fn hook(bytes: &[u8]) {
 fn row_views() -> [RowView; 3] {
     let labels = MapReads { keys: vec!["zone".to_owned()], ..MapReads::default() };
     let reads = NodeReads { labels: Some(labels), ..NodeReads::default() };
-    let by_position = RowFields { facts: Arc::new((&reads).into()), usage: true, ..RowFields::default() };
+    let facts = Arc::new((&reads).into());
+    let by_position = RowFields { facts, usage: true, nominated: true, ..RowFields::default() };
     [RowView::Facts(KeyPrefixes::all().into()), RowView::Facts(by_position), RowView::Name]
 }
 
@@ -127,6 +128,7 @@ fn plain_row(view: &RowView) -> Bytes {
         name: if view.has_name() { "node" } else { "" },
         facts: facts.as_deref(),
         usage: view.wants_usage().then_some(&usage),
+        nominated: view.wants_nominated().then_some(&usage),
         ..RowMessage::default()
     };
     let mut entry = Vec::new();

@@ -91,7 +91,8 @@ pub fn file(bytes: &[u8]) {
     match content::read(text, table.relist()) {
         Ok(list) => {
             table.replace(list);
-            assert_eq!(table.len(), objects.len());
+            // Escapes of lone surrogates are texts for Go and the table, and none for serde_json.
+            assert!(read.is_err() || table.len() == objects.len());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -1,8 +1,8 @@
 //! Headers and trailers of gRPC responses: one field in each line, `NAME: VALUE`. The first byte selects whether they are
 //! a head or trailers, and the HTTP status of a head.
 
-use extender_gateway_backend::grpc::{RpcError, announces_message, ended_ok};
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_grpc::{RpcError, announces_message, ended_ok};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::answers::one_line;

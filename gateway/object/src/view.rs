@@ -177,6 +177,10 @@ pub trait Part: Into<i32> {
     fn words(number: i32) -> Option<String>;
 }
 
+/// The parts of a node that are no facts: `everything` does not include them.
+pub const NODE_PARTS_APART: [NodePart; 4] =
+    [NodePart::Usage, NodePart::Nominated, NodePart::RawJson, NodePart::Images];
+
 impl Part for PodPart {
     fn words(number: i32) -> Option<String> {
         Self::try_from(number).ok().map(|part| in_words(part.as_str_name(), "POD_PART_"))
@@ -259,7 +263,7 @@ impl From<&PodReads> for PodFactsView {
 /// What a verb declares, which the handshake's reader has checked.
 impl From<&NodeReads> for NodeFactsView {
     fn from(NodeReads { parts, labels, annotations, pod_counts: _, everything }: &NodeReads) -> Self {
-        let apart = [NodePart::Usage, NodePart::RawJson, NodePart::Images].map(Into::into);
+        let apart = NODE_PARTS_APART.map(Into::into);
         let parts = if *everything { Parts::ALL } else { Parts::declared(parts, &apart) };
         Self::declared(parts, labels.as_ref(), annotations.as_ref())
     }

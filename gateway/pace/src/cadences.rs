@@ -15,7 +15,9 @@ pub struct Cadences {
     pub handshake: Duration,
     /// The time between two handshakes.
     pub refresh: Duration,
-    /// The minimum of that, if answers have another revision.
+    /// The same with a backend that announces its changes.
+    pub announced_refresh: Duration,
+    /// The minimum of both, if answers have another revision.
     pub shortest_refresh: Duration,
     /// The time between two resolutions of a backend's host.
     pub resolve: Duration,
@@ -44,6 +46,7 @@ impl Default for Cadences {
             connect: Duration::from_secs(2),
             handshake: Duration::from_secs(2),
             refresh: Duration::from_secs(1),
+            announced_refresh: Duration::from_secs(5),
             shortest_refresh: Duration::from_millis(50),
             resolve: Duration::from_secs(5),
             breaker_failures: 5,

@@ -5,6 +5,7 @@
 //! `PURPOSE_SIMULATE`, and nothing listens, binds or writes to an apiserver.
 
 mod files;
+mod objects;
 mod pod;
 mod workload;
 
@@ -24,6 +25,7 @@ use tokio::{
 use self::files::Nodes;
 pub use self::{
     files::{ClusterFiles, FileProblem},
+    objects::recorded,
     pod::SimulatedPod,
 };
 use extender_gateway_admin::status::{GatewayStatus, StatusSources};
@@ -232,6 +234,7 @@ fn reads_pods(info: &Info) -> Option<&'static str> {
     let plans = PolicyVerb::ALL.into_iter().filter_map(|verb| info.about_nodes(verb).ok());
     plans.into_iter().find_map(|plan| match () {
         () if plan.nodes.rows.wants_usage() => Some("usage of nodes"),
+        () if plan.nodes.rows.wants_nominated() => Some("nominated pods"),
         () if plan.counts_pods() => Some("counts of pods"),
         () => None,
     })

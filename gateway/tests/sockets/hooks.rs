@@ -10,8 +10,9 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, ChangedPart, FilterRequest, GetInfoResponse, NodeChange, PodChange,
-    PodFacts, Resources, Scope, Taint, Verb, VerbInfo,
+    self as api, ChangeResponse, ChangedPart, FilterRequest, GetInfoResponse, MapReads, NodeChange,
+    PodAffinity, PodAffinityTerm, PodChange, PodFacts, PodPart, PodReads, Reads, Resources, Scope, Taint,
+    TopologySpread, TopologySpreadConstraint, Verb, VerbInfo,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -36,6 +37,9 @@ pub(crate) fn changeable(verb: Verb) -> Vec<i32> {
         ChangedPart::PodNodeAffinity,
         ChangedPart::PodTolerations,
         ChangedPart::PodRequests,
+        ChangedPart::PodAnnotations,
+        ChangedPart::PodAffinity,
+        ChangedPart::PodTopologySpread,
     ];
     let node = [
         ChangedPart::NodeLabels,
@@ -71,8 +75,9 @@ pub(crate) fn pure_hooks(verbs: &[Verb]) -> GetInfoResponse {
     for verb in info.verbs.iter_mut().skip(2) {
         verb.set_effects(api::Effects::Pure);
         verb.reads = verb.reads.take().map(reading::without_identity);
-        let is_of_pod = verb.verb() == Verb::BeforeFilter;
-        verb.changes.retain(|part| is_of_pod || *part >= ChangedPart::NodeLabels.into());
+        if verb.verb() != Verb::BeforeFilter {
+            verb.changes = changeable(Verb::BeforeFilterNodes);
+        }
     }
     info
 }
@@ -218,6 +223,100 @@ async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() 
     assert_eq!(told.collect::<Vec<_>>(), [2_000; 3]);
 }
 
+/// What the first hook changes of a pod whose template has the annotations `team` and `example.com/queue`.
+fn annotations_and_placement() -> PodChange {
+    let zone = "topology.kubernetes.io/zone".to_owned();
+    let term = PodAffinityTerm { topology_key: zone.clone(), ..PodAffinityTerm::default() };
+    let spread = TopologySpreadConstraint { max_skew: 2, topology_key: zone, ..Default::default() };
+    PodChange {
+        set_annotations: labels(&[("tier", "gold"), ("example.com/pool", "a")]),
+        remove_annotations: vec!["team".to_owned(), "example.com/queue".to_owned()],
+        pod_affinity: Some(PodAffinity { anti_required: vec![term], ..PodAffinity::default() }),
+        topology_spread: Some(TopologySpread { constraints: vec![spread] }),
+        ..PodChange::default()
+    }
+}
+
+/// Annotations by two keys and by a prefix, and where the pod is placed.
+fn reads_of_annotations() -> Reads {
+    let keys = ["team", "tier"].map(str::to_owned).to_vec();
+    let annotations = MapReads { keys, prefixes: vec!["example.com/".to_owned()] };
+    let parts = [PodPart::PodAffinity, PodPart::TopologySpread].map(i32::from).to_vec();
+    let pod = PodReads { parts, annotations: Some(annotations), ..PodReads::default() };
+    Reads { pod: Some(pod), node: reading::names().node }
+}
+
+/// The pod is as [`annotations_and_placement`] changes it.
+fn assert_changed(message: &Bytes) {
+    let facts = pod_facts(message);
+    let annotations = facts.annotations.unwrap();
+    assert_eq!((annotations.values, annotations.absent), (vec![String::new(), "gold".to_owned()], vec![0]));
+    assert_eq!(annotations.entries, labels(&[("example.com/pool", "a")]));
+    let change = annotations_and_placement();
+    assert_eq!(facts.pod_affinity, change.pod_affinity);
+    assert_eq!(facts.topology_spread, change.topology_spread.unwrap().constraints);
+}
+
+#[tokio::test]
+async fn annotations_and_placement_near_pods_are_changed_for_later_hooks_and_policies() {
+    let revised = |message: Bytes| {
+        let mut answer = filtered(&message, &[], "");
+        answer.result.as_mut().unwrap().revision = "r1".to_owned();
+        Act::Message(answer.encode_to_vec())
+    };
+    let changes = Arc::new(Mutex::new(annotations_and_placement()));
+    let next = Arc::clone(&changes);
+    let first = Scripted::start(hooks(&[Verb::BeforeFilter]), move |verb, message| match verb {
+        "BeforeFilter" => pod_answer(next.lock().unwrap().clone()),
+        _ => agrees(verb, &message),
+    });
+    let mut second = hooks(&[Verb::BeforeFilter]);
+    second.verbs[2].reads = Some(Reads { node: None, ..reads_of_annotations() });
+    let second = Scripted::start(second, |verb, message| agrees(verb, &message));
+    let mut pure = crate::support::function::pure(reads_of_annotations());
+    pure.verbs.truncate(1);
+    let policy = Scripted::start(pure, move |_, message| revised(message));
+    let (first, second, policy) = (first.await, second.await, policy.await);
+    let backends = configured("first", &first, "beforeFilter: {}")
+        + &configured("second", &second, "beforeFilter: {}")
+        + &configured("policy", &policy, "filter: {}");
+    let seen = Seen::start(&format!("{WATCH}{backends}")).await;
+    let gateway = &seen.gateway;
+    for name in NAMES {
+        gateway.table.apply(labelled(name, &json!({})).as_bytes()).unwrap();
+    }
+    let mut template = pod();
+    template["metadata"]["annotations"] = json!({"team": "a", "example.com/queue": "q"});
+    let ask = async || gateway.post("/filter", about(&template, &NAMES)).await.json();
+
+    assert_eq!(ask().await["NodeNames"], json!(NAMES));
+    assert_changed(&second.messages("BeforeFilter")[0]);
+    assert_changed(&policy.messages("Filter")[0]);
+    let call = seen.call(1).await;
+    assert_eq!(
+        call.backends[0].pod_change.as_deref(),
+        Some(
+            "no annotation team, no annotation example.com/queue, annotation example.com/pool=a, annotation tier=gold, another pod \
+             affinity, another topology spread"
+        )
+    );
+    // The same pod has a known answer; one that is changed otherwise is of another class.
+    ask().await;
+    assert_eq!(policy.messages("Filter").len(), 1);
+    for (change, asked) in [
+        (PodChange { topology_spread: Some(TopologySpread::default()), ..annotations_and_placement() }, 2),
+        (PodChange { set_annotations: labels(&[("tier", "iron")]), ..PodChange::default() }, 3),
+        (PodChange { pod_affinity: Some(PodAffinity::default()), ..PodChange::default() }, 4),
+    ] {
+        *changes.lock().unwrap() = change.clone();
+        ask().await;
+        assert_eq!(policy.messages("Filter").len(), asked, "{change:?}");
+    }
+    let facts = pod_facts(&policy.messages("Filter")[3]);
+    assert_eq!(facts.pod_affinity, None, "without terms the pod has none");
+    assert_eq!(facts.annotations.unwrap().values, ["a", ""]);
+}
+
 #[tokio::test]
 async fn nodes_of_the_call_are_changed_too() {
     let hook = Scripted::start(hooks(&[Verb::BeforeFilterNodes]), |verb, message| match verb {
@@ -277,12 +376,18 @@ async fn before_score_changes_what_is_scored() {
 
 #[tokio::test]
 async fn the_failure_policy_decides_about_a_hook_that_fails() {
-    let undeclared = NodeChange { positions: vec![0], ..NodeChange::default() };
+    let unchanged = NodeChange { positions: vec![0], ..NodeChange::default() };
     let twice =
-        ChangeResponse { result: Some(result(3)), pod: None, nodes: vec![undeclared.clone(), undeclared] };
+        ChangeResponse { result: Some(result(3)), pod: None, nodes: vec![unchanged.clone(), unchanged] };
+    let undeclared =
+        ChangeResponse { result: Some(result(3)), pod: Some(annotations_and_placement()), nodes: Vec::new() };
     for (act, said) in [
         (Act::Status(14, "no data"), "UNAVAILABLE: no data"),
         (Act::Message(twice.encode_to_vec()), "position 0 is changed twice"),
+        (
+            Act::Message(undeclared.encode_to_vec()),
+            "it changes pod annotations, which it does not declare; add that to the hook's changes in the handshake",
+        ),
         (Act::Message(Vec::new()), "response has no result"),
         (Act::Hang, "no answer within 150 ms"),
     ] {

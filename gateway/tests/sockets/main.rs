@@ -13,6 +13,7 @@ mod bind_truth;
 mod breaker;
 mod call_failures;
 mod calls;
+mod changes;
 mod decisions;
 mod door_limits;
 mod explain;

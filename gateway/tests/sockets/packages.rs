@@ -414,7 +414,7 @@ async fn a_cluster_with_a_name_is_named_in_each_call() {
     let call = FilterRequest::decode(backend.messages("Filter").remove(0)).unwrap().call.unwrap();
     assert_eq!(call.cluster, "east");
     let known = api::GetInfoRequest::decode(backend.messages("GetInfo").remove(0)).unwrap().known.unwrap();
-    assert_eq!((known.verbs, known.node_parts), ((1..=7).collect(), (1..=12).collect()));
+    assert_eq!((known.verbs, known.node_parts), ((1..=7).collect(), (1..=13).collect()));
 }
 
 /// The backend does not hold the args that the call names.

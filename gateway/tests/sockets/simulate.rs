@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1beta1::{
-    self as api, FilterRequest, GetInfoResponse, NodePart, Purpose, ScoreRequest, Verb,
+    self as api, FilterRequest, GetInfoResponse, NodePart, Purpose, ScoreRequest, Verb, nodes::Form,
 };
 use prost::Message;
 use serde_json::Value;
@@ -64,6 +64,11 @@ impl Files {
         let head = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
         let other = "extender: {allowUnauthenticatedBind: true}\nnodes: {source: NamesOnly}\nbinder: BuiltIn\nrequeue: PodCondition\ntimeouts: {decision: 60s}\n";
         self.write("gateway.yaml", &format!("{head}{other}backends:\n{backends}"));
+    }
+
+    /// The objects that were written.
+    fn written(&self) -> FilterRequest {
+        FilterRequest::decode(&*fs::read(self.path().join("o.binpb")).unwrap()).unwrap()
     }
 
     fn command(&self, arguments: &str) -> Command {
@@ -491,6 +496,85 @@ async fn it_decides_again_when_a_file_changes() {
 }
 
 #[tokio::test]
+async fn objects_are_written_with_all_that_a_policy_can_read() {
+    let files = Files::new();
+    files.write(
+        "nodes.yaml",
+        "kind: Node\nmetadata: {name: b, labels: {zone: z}, annotations: {rack: r7}}\n\
+         status: {images: [{names: [web], sizeBytes: 7}]}\n---\nkind: Node\nmetadata: {name: a}\n",
+    );
+    files.write(
+        "pod.yaml",
+        "kind: Pod\nmetadata: {name: web, namespace: shop, annotations: {tier: gold}, labels: {app: web}}\n\
+         spec: {containers: [{name: c, image: web, resources: {requests: {cpu: 1}}}]}\n",
+    );
+    let pod = |name: &str, node: &str, nominated: &str| {
+        format!(
+            "- {{metadata: {{name: {name}}}, spec: {{nodeName: {node}, containers: [{{resources: {{requests: {{cpu: 2}}}}}}]}}, \
+             status: {{nominatedNodeName: {nominated}}}}}\n"
+        )
+    };
+    let pods = pod("one", "a", "''") + &pod("two", "''", "b") + &pod("bound", "a", "b");
+    files.write("pods.yaml", &pods);
+
+    let (code, out, said) =
+        files.tried("--nodes nodes.yaml --pod pod.yaml --pods pods.yaml --objects o.binpb").await;
+    assert_eq!((code, out.as_str(), said.as_str()), (Some(0), "", "wrote o.binpb\n"));
+    let request = files.written();
+    let pod = request.pod.unwrap();
+    let facts = pod.facts.unwrap();
+    assert_eq!((facts.namespace.as_str(), pod.identity.unwrap().name.as_str()), ("shop", "web"));
+    assert_eq!(facts.annotations.unwrap().entries["tier"], "gold");
+    assert_eq!(facts.labels.unwrap().entries["app"], "web");
+    assert_eq!((facts.requests.unwrap().milli_cpu, facts.containers.len()), (1_000, 1));
+    assert!(pod.raw_json.starts_with(b"{") && pod.topology_counts.is_empty());
+    let nodes = request.nodes.unwrap();
+    assert_eq!(nodes.count, 2);
+    let Some(Form::Rows(api::NodeRows { rows })) = nodes.form else { panic!("rows") };
+    let cpu = |usage: &Option<api::NodeUsage>| {
+        usage.as_ref().unwrap().requested.as_ref().map_or(0, |requested| requested.milli_cpu)
+    };
+    let told = rows.iter().map(|row| (row.name.as_str(), cpu(&row.usage), cpu(&row.nominated)));
+    assert_eq!(told.collect::<Vec<_>>(), [("b", 0, 2_000), ("a", 4_000, 0)]);
+    let facts = rows[0].facts.clone().unwrap();
+    assert_eq!((facts.images.len(), facts.unschedulable), (1, Some(false)));
+    assert_eq!(facts.labels.unwrap().entries["zone"], "z");
+    assert_eq!(facts.annotations.unwrap().entries["rack"], "r7");
+    assert!(rows.iter().all(|row| row.raw_json.starts_with(b"{")));
+}
+
+#[tokio::test]
+async fn objects_are_of_one_pod_and_need_no_backend() {
+    let files = Files::new();
+    // Without pods their usage is not known. With a backend there is a decision, too.
+    let backend = scripted(info(reading::facts())).await;
+    let line =
+        format!("--nodes nodes.yaml --pod pod.yaml --objects o.binpb --backend http://{}", backend.address);
+    let (code, out, said) = files.tried(&line).await;
+    assert_eq!((code, said.as_str()), (Some(0), "wrote o.binpb\n"), "{out}");
+    let request = files.written();
+    let Some(Form::Rows(api::NodeRows { rows })) = request.nodes.unwrap().form else { panic!("rows") };
+    assert!(rows.iter().all(|row| row.usage.is_none() && row.nominated.is_none()));
+
+    files.write("two.yaml", "kind: Pod\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b}\n");
+    for (arguments, code, expected) in [
+        ("--pod pod.yaml --pod pod.yaml", 2, "--objects writes one pod with the nodes; give one --pod\n"),
+        (
+            "--pod two.yaml",
+            3,
+            "the file contains more than one pod: object 1 (Pod a), object 2 (Pod b); keep one of them\n",
+        ),
+        ("--pod nodes.yaml", 3, "the file contains no pod, only Node (3); expected a Pod, "),
+        ("", 2, "--pod <FILE>"),
+        ("--pod pod.yaml --record r.yaml", 2, "there is no backend; "),
+    ] {
+        let (ended, _, said) =
+            files.tried(&format!("--nodes nodes.yaml --objects o.binpb {arguments}")).await;
+        assert!(ended == Some(code) && said.contains(expected), "{arguments}: {ended:?} {said}");
+    }
+}
+
+#[tokio::test]
 async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
     let files = Files::new();
     let mut alone = hooks(&[Verb::BeforeFilterNodes]);
@@ -518,12 +602,14 @@ async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
     let taints: Vec<_> =
         rows(&policy.messages("Filter")[0]).into_iter().map(|row| row.facts.unwrap().taints.len()).collect();
     assert_eq!(taints, [1, 0, 0]);
-    // A hook that reads usage needs pods.
-    let mut usage = hooks(&[Verb::BeforeFilterNodes]);
-    usage.verbs[2].reads = Some(reading::with_part(reading::facts(), NodePart::Usage));
-    let needy = Scripted::start(usage, |verb, message| agrees(verb, &message)).await;
-    let line = format!("--nodes nodes.yaml --pod pod.yaml --backend room=http://{}", needy.address);
-    let (code, _, said) = files.tried(&line).await;
-    assert_eq!(code, Some(2));
-    assert!(said.starts_with("extender-gateway: backend room reads usage of nodes, "), "{said}");
+    // A hook that reads usage or nominated pods needs pods.
+    for (part, what) in [(NodePart::Usage, "usage of nodes"), (NodePart::Nominated, "nominated pods")] {
+        let mut reads_pods = hooks(&[Verb::BeforeFilterNodes]);
+        reads_pods.verbs[2].reads = Some(reading::with_part(reading::facts(), part));
+        let needy = Scripted::start(reads_pods, |verb, message| agrees(verb, &message)).await;
+        let line = format!("--nodes nodes.yaml --pod pod.yaml --backend room=http://{}", needy.address);
+        let (code, _, said) = files.tried(&line).await;
+        assert_eq!(code, Some(2));
+        assert!(said.starts_with(&format!("extender-gateway: backend room reads {what}, ")), "{said}");
+    }
 }

@@ -1,20 +1,28 @@
-//! The requests of the pods on a node reach the backends that need them: the program with an apiserver.
+//! The requests of the pods on a node, and of those that are nominated to it, reach the backends that need them: the
+//! program with an apiserver.
 
 use std::{convert::Infallible, fs, net::SocketAddr, time::Duration};
 
-use crate::support::{
-    TEST_TIMEOUT,
-    apiserver::kubeconfig,
-    function::{about, sibling},
-    http::Client,
-    program::{OWN, Program},
-    relay::Relay,
-    sdk::{Running, Seen, usage},
+use crate::{
+    hooks::agrees,
+    support::{
+        TEST_TIMEOUT,
+        apiserver::kubeconfig,
+        backend::{Scripted, info, rows},
+        function::{about, sibling},
+        http::Client,
+        program::{OWN, Program},
+        reading,
+        relay::Relay,
+        sdk::{Running, Seen, usage},
+    },
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
+use extender_policy_api::v1beta1::{NodePart, NodeRow, NodeUsage};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
+use tempfile::{NamedTempFile, TempDir};
 use tokio::{sync::broadcast, time::timeout};
 
 fn pod(name: &str, node: &str, cpu: &str) -> Value {
@@ -24,8 +32,43 @@ fn pod(name: &str, node: &str, cpu: &str) -> Value {
     })
 }
 
+/// A gateway that watches a cluster with the nodes a, b and c, and a pod on a.
+struct Cluster {
+    program: Program,
+    events: broadcast::Sender<String>,
+    _keep: (broadcast::Receiver<String>, NamedTempFile, TempDir),
+}
+
+impl Cluster {
+    /// With this backend for filter.
+    async fn start(backend: SocketAddr) -> Self {
+        let (events, receiver) = broadcast::channel(16);
+        let kubeconfig = kubeconfig(apiserver(events.clone()).await);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let text = format!(
+            "{OWN}cluster: {{kubeconfig: {}}}\nnodes: {{source: Watch}}\npods: {{source: Watch}}\n\
+             timeouts: {{decision: 30s}}\nreasons: {{prefix: None}}\n\
+             backends:\n- {{name: only, url: 'http://{backend}', filter: {{timeout: 30s}}}}\n",
+            kubeconfig.path().display(),
+        );
+        fs::write(&file, text).unwrap();
+        Self { program: Program::start(&file).await, events, _keep: (receiver, kubeconfig, folder) }
+    }
+
+    /// Sends an event of a pod.
+    async fn send(&self, kind: &str, pod: &Value) {
+        // The watch of pods may have to be opened first.
+        while self.events.receiver_count() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // In the order in which an apiserver writes it.
+        self.events.send(format!(r#"{{"type":"{kind}","object":{pod}}}"#)).unwrap();
+    }
+}
+
 /// An apiserver with the nodes a, b and c and a pod on a, and the pod events that it sends.
-async fn cluster(events: broadcast::Sender<String>) -> SocketAddr {
+async fn apiserver(events: broadcast::Sender<String>) -> SocketAddr {
     let answer = async move |uri: Uri| {
         let is_watch = uri.query().unwrap_or_default().contains("watch=true");
         let items = match uri.path() {
@@ -65,22 +108,10 @@ async fn refused(client: &mut Client) -> Value {
 #[tokio::test]
 async fn rows_say_what_the_pods_on_a_node_have_requested() {
     let test = async {
-        let (events, _keep) = broadcast::channel(16);
-        let kubeconfig = kubeconfig(cluster(events.clone()).await);
         let backend = Running::start(usage).await;
         let relay = Relay::to(backend.address).await;
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("gateway.yaml");
-        let text = format!(
-            "{OWN}cluster: {{kubeconfig: {}}}\nnodes: {{source: Watch}}\npods: {{source: Watch}}\n\
-             timeouts: {{decision: 30s}}\nreasons: {{prefix: None}}\n\
-             backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 30s}}}}\n",
-            kubeconfig.path().display(),
-            relay.address
-        );
-        fs::write(&file, text).unwrap();
-        let program = Program::start(&file).await;
-        let mut client = Client::connect(program.extender).await;
+        let cluster = Cluster::start(relay.address).await;
+        let mut client = Client::connect(cluster.program.extender).await;
         assert_eq!(refused(&mut client).await, json!({"a": "full"}), "pods that were there before");
         for (kind, changed, expected) in [
             ("ADDED", pod("p", "b", "400m"), json!({"a": "full"})),
@@ -88,12 +119,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
             ("DELETED", pod("listed", "a", "600m"), json!({"b": "full"})),
             ("MODIFIED", pod("q", "b", "50m"), json!({})),
         ] {
-            // The watch of pods may have to be opened first.
-            while events.receiver_count() < 2 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            // In the order in which an apiserver writes it.
-            events.send(format!(r#"{{"type":"{kind}","object":{changed}}}"#)).unwrap();
+            cluster.send(kind, &changed).await;
             while refused(&mut client).await != expected {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -107,6 +133,59 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
             }
         }
         assert_eq!(refused(&mut client).await, json!({}));
+    };
+    timeout(TEST_TIMEOUT, test).await.unwrap();
+}
+
+fn nominated(name: &str, nominated: &str, node: &str) -> Value {
+    let mut pod = pod(name, node, "400m");
+    pod["status"] = json!({"phase": "Pending", "nominatedNodeName": nominated});
+    pod
+}
+
+/// The requested and the nominated milli-CPU of a row, which a row without either does not have.
+fn cpus(row: NodeRow) -> (i64, i64) {
+    let cpu = |usage: Option<NodeUsage>| usage.unwrap().requested.map_or(0, |requested| requested.milli_cpu);
+    (cpu(row.usage), cpu(row.nominated))
+}
+
+#[tokio::test]
+async fn a_nominated_pod_is_on_its_node_or_waits_for_it_in_every_row() {
+    let test = async {
+        let reads =
+            reading::with_part(reading::with_part(reading::facts(), NodePart::Usage), NodePart::Nominated);
+        let backend = Scripted::start(info(reads), |verb, message| agrees(verb, &message)).await;
+        let cluster = Cluster::start(backend.address).await;
+        let mut client = Client::connect(cluster.program.extender).await;
+        let told = |message: &Bytes| rows(message).into_iter().map(cpus).collect::<Vec<_>>();
+        let mut before = vec![(600, 0), (0, 0), (0, 0)];
+        for (kind, pod, after) in [
+            ("ADDED", nominated("p", "c", ""), [(600, 0), (0, 0), (0, 400)]),
+            ("MODIFIED", nominated("p", "b", ""), [(600, 0), (0, 400), (0, 0)]),
+            ("ADDED", nominated("q", "b", ""), [(600, 0), (0, 800), (0, 0)]),
+            // It keeps its nomination in the status, and may get another node.
+            ("MODIFIED", nominated("p", "b", "b"), [(600, 0), (400, 400), (0, 0)]),
+            ("MODIFIED", nominated("q", "b", "c"), [(600, 0), (400, 0), (400, 0)]),
+            ("DELETED", nominated("p", "b", "b"), [(600, 0), (0, 0), (400, 0)]),
+            ("ADDED", nominated("r", "a", ""), [(600, 400), (0, 0), (400, 0)]),
+            ("MODIFIED", nominated("r", "", ""), [(600, 0), (0, 0), (400, 0)]),
+            ("MODIFIED", nominated("r", "c", ""), [(600, 0), (0, 0), (400, 400)]),
+            ("DELETED", nominated("r", "c", ""), [(600, 0), (0, 0), (400, 0)]),
+        ] {
+            cluster.send(kind, &pod).await;
+            // Each answer is of the state before or of the one after, never of another.
+            loop {
+                refused(&mut client).await;
+                let messages = backend.messages("Filter");
+                let now = told(messages.last().unwrap());
+                assert!(now == before || now == after, "{kind} {pod}: {now:?}");
+                if now == after {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            before = after.to_vec();
+        }
     };
     timeout(TEST_TIMEOUT, test).await.unwrap();
 }

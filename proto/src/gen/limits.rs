@@ -89,13 +89,13 @@ pub const SHOWN_REASON_BYTES: usize = 200;
 pub const ADDED_UIDS: usize = 10000;
 /// an added UID (16.3).
 pub const ADDED_UID_BYTES: usize = 4096;
-/// entries in all maps and lists of a change, without positions and `node_affinity` (58.4).
+/// entries in all maps and lists of a change, without positions, `node_affinity`, `pod_affinity` and `topology_spread` (58.4).
 pub const CHANGE_ENTRIES: usize = 64;
-/// a value of a label, a selector, a taint or a toleration (58.4).
+/// a value of a label, an annotation, a selector, a taint or a toleration (58.4).
 pub const CHANGE_VALUE_BYTES: usize = 256;
 /// terms, requirements and values of a `node_affinity` (58.4).
 pub const AFFINITY_ENTRIES: usize = 1024;
-/// a `node_affinity`, encoded (58.4).
+/// a `node_affinity`, a `pod_affinity`, a `topology_spread`, encoded (58.4).
 pub const AFFINITY_BYTES: usize = 65536;
 /// users of the holds of a change, and one more for each other resource of their `at_most` (58.4).
 pub const CHANGE_USERS: usize = 1024;

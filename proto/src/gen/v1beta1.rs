@@ -212,8 +212,8 @@ pub struct NodeReads {
     #[prost(message, repeated, tag = "4")]
     pub pod_counts: ::prost::alloc::vec::Vec<PodCountReads>,
     /// OPTIONAL. The name and all of NodeFacts but annotations and images: every part of it and every label, those included that
-    /// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_IMAGES and
-    /// NODE_PART_RAW_JSON. False: what is declared.
+    /// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_NOMINATED, NODE_PART_IMAGES
+    /// and NODE_PART_RAW_JSON. False: what is declared.
     #[prost(bool, tag = "5")]
     pub everything: bool,
 }
@@ -276,6 +276,9 @@ pub enum ChangedPart {
     NodeTaints = 7,
     NodeAllocatable = 8,
     NodeUsage = 9,
+    PodAnnotations = 10,
+    PodAffinity = 11,
+    PodTopologySpread = 12,
 }
 impl ChangedPart {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -294,6 +297,9 @@ impl ChangedPart {
             Self::NodeTaints => "CHANGED_PART_NODE_TAINTS",
             Self::NodeAllocatable => "CHANGED_PART_NODE_ALLOCATABLE",
             Self::NodeUsage => "CHANGED_PART_NODE_USAGE",
+            Self::PodAnnotations => "CHANGED_PART_POD_ANNOTATIONS",
+            Self::PodAffinity => "CHANGED_PART_POD_AFFINITY",
+            Self::PodTopologySpread => "CHANGED_PART_POD_TOPOLOGY_SPREAD",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -309,6 +315,9 @@ impl ChangedPart {
             "CHANGED_PART_NODE_TAINTS" => Some(Self::NodeTaints),
             "CHANGED_PART_NODE_ALLOCATABLE" => Some(Self::NodeAllocatable),
             "CHANGED_PART_NODE_USAGE" => Some(Self::NodeUsage),
+            "CHANGED_PART_POD_ANNOTATIONS" => Some(Self::PodAnnotations),
+            "CHANGED_PART_POD_AFFINITY" => Some(Self::PodAffinity),
+            "CHANGED_PART_POD_TOPOLOGY_SPREAD" => Some(Self::PodTopologySpread),
             _ => None,
         }
     }
@@ -468,6 +477,8 @@ pub enum NodePart {
     SystemInfo = 10,
     Addresses = 11,
     ProviderId = 12,
+    /// NodeRow.nominated. A gateway that does not watch pods rejects the verb with a message.
+    Nominated = 13,
 }
 impl NodePart {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -489,6 +500,7 @@ impl NodePart {
             Self::SystemInfo => "NODE_PART_SYSTEM_INFO",
             Self::Addresses => "NODE_PART_ADDRESSES",
             Self::ProviderId => "NODE_PART_PROVIDER_ID",
+            Self::Nominated => "NODE_PART_NOMINATED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -507,6 +519,7 @@ impl NodePart {
             "NODE_PART_SYSTEM_INFO" => Some(Self::SystemInfo),
             "NODE_PART_ADDRESSES" => Some(Self::Addresses),
             "NODE_PART_PROVIDER_ID" => Some(Self::ProviderId),
+            "NODE_PART_NOMINATED" => Some(Self::Nominated),
             _ => None,
         }
     }
@@ -795,6 +808,11 @@ pub struct NodeRow {
     /// same order. They lag behind like the usage.
     #[prost(message, repeated, tag = "5")]
     pub pod_counts: ::prost::alloc::vec::Vec<PodCounts>,
+    /// OPTIONAL. Only with NODE_PART_NOMINATED. The requests of the pods that are nominated to the node (status.nominatedNodeName),
+    /// not bound and not ended: those that wait for room there after preemption, the pod to be placed among them. `pods` is their
+    /// number. It lags behind like the usage, and never includes what `usage` has. Absent: not known.
+    #[prost(message, optional, tag = "6")]
+    pub nominated: ::core::option::Option<NodeUsage>,
 }
 /// The pods that are bound to a node and have not ended, counted by one of the declared attributes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3168,8 +3186,8 @@ pub struct ChangeResponse {
     #[prost(message, repeated, tag = "3")]
     pub nodes: ::prost::alloc::vec::Vec<NodeChange>,
 }
-/// What changes about the pod. Pod.raw_json, Pod.topology_counts and annotations stay as they are. At most CHANGE_ENTRIES
-/// in all maps and lists together.
+/// What changes about the pod. Pod.raw_json and Pod.topology_counts stay as they are. At most CHANGE_ENTRIES in all maps and
+/// lists together, those inside of node_affinity, pod_affinity and topology_spread not counted.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodChange {
     /// OPTIONAL. Labels that are added or replaced.
@@ -3210,6 +3228,28 @@ pub struct PodChange {
     /// OPTIONAL. Why, for people: `explain` and the decision log show it. Truncated to CHANGE_REASON_BYTES.
     #[prost(string, tag = "10")]
     pub reason: ::prost::alloc::string::String,
+    /// OPTIONAL. Annotations that are added or replaced.
+    #[prost(btree_map = "string, string", tag = "11")]
+    pub set_annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// OPTIONAL. Keys of annotations that are removed; those that the pod does not have are ignored.
+    #[prost(string, repeated, tag = "12")]
+    pub remove_annotations: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. At most AFFINITY_BYTES. Absent: it stays.
+    #[prost(message, optional, tag = "13")]
+    pub pod_affinity: ::core::option::Option<PodAffinity>,
+    /// OPTIONAL. The topology spread constraints that replace the pod's. At most AFFINITY_BYTES. Absent: they stay.
+    #[prost(message, optional, tag = "14")]
+    pub topology_spread: ::core::option::Option<TopologySpread>,
+}
+/// All topology spread constraints of a pod.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TopologySpread {
+    /// OPTIONAL. In order. Absent: the pod has none.
+    #[prost(message, repeated, tag = "1")]
+    pub constraints: ::prost::alloc::vec::Vec<TopologySpreadConstraint>,
 }
 /// What changes about nodes. NodeRow.raw_json, NodeRow.pod_counts and everything that is not named here stay as they
 /// are. At most CHANGE_ENTRIES in all maps and lists except positions.
@@ -3939,6 +3979,328 @@ pub mod outcome_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "extender.policy.v1beta1.OutcomeService";
     impl<T> tonic::server::NamedService for OutcomeServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    /// REQUIRED. The name under which the operator configured this backend. At most NAME_BYTES.
+    #[prost(string, tag = "1")]
+    pub backend: ::prost::alloc::string::String,
+    /// OPTIONAL. The operator's `args`, as in GetInfoRequest. Empty if there are none.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub args: ::prost::bytes::Bytes,
+}
+/// Something has changed. What, the other services say.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchResponse {}
+/// Generated client implementations.
+pub mod watch_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Optional. A backend that serves it lists its full name in GetInfoResponse.services.
+    ///
+    /// |condition|code|what the gateway does|
+    /// |---------|----|---------------------|
+    /// |not implemented, although announced|UNIMPLEMENTED|calls GetInfo every second until the connection ends|
+    /// |anything else, or the stream ends|any|calls GetInfo every second, and Watch again with backoff|
+    #[derive(Debug, Clone)]
+    pub struct WatchServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> WatchServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> WatchServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            WatchServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Sends a message at once, and another one whenever a response of GetInfo or of the health service has changed. The gateway
+        /// then calls these.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/extender.policy.v1beta1.WatchService/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("extender.policy.v1beta1.WatchService", "Watch"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod watch_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with WatchServiceServer.
+    #[async_trait]
+    pub trait WatchService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Sends a message at once, and another one whenever a response of GetInfo or of the health service has changed. The gateway
+        /// then calls these.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    /// Optional. A backend that serves it lists its full name in GetInfoResponse.services.
+    ///
+    /// |condition|code|what the gateway does|
+    /// |---------|----|---------------------|
+    /// |not implemented, although announced|UNIMPLEMENTED|calls GetInfo every second until the connection ends|
+    /// |anything else, or the stream ends|any|calls GetInfo every second, and Watch again with backoff|
+    #[derive(Debug)]
+    pub struct WatchServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> WatchServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for WatchServiceServer<T>
+    where
+        T: WatchService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/extender.policy.v1beta1.WatchService/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: WatchService>(pub Arc<T>);
+                    impl<
+                        T: WatchService,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WatchService>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for WatchServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "extender.policy.v1beta1.WatchService";
+    impl<T> tonic::server::NamedService for WatchServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -242,8 +242,7 @@ impl<'a> Terms<'a> {
 
     pub fn reads_node(self, part: api::NodePart) -> bool {
         let api::NodeReads { parts, everything, .. } = self.node_reads();
-        let is_beside = matches!(part, api::NodePart::Usage | api::NodePart::RawJson | api::NodePart::Images);
-        *everything && !is_beside || parts.contains(&part.into())
+        *everything && !NODE_PARTS_BESIDE.contains(&part) || parts.contains(&part.into())
     }
 
     /// Whether rows have facts: more is read of nodes than the name.
@@ -283,6 +282,10 @@ impl<'a> Terms<'a> {
         canonical(self.node_reads().clone())
     }
 }
+
+/// The parts of nodes that `everything` does not include.
+pub const NODE_PARTS_BESIDE: [api::NodePart; 4] =
+    [api::NodePart::Usage, api::NodePart::Nominated, api::NodePart::RawJson, api::NodePart::Images];
 
 /// A declaration with parts and prefixes in ascending order, without prefixes that begin with another one, and without
 /// maps that select nothing.

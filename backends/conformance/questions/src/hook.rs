@@ -22,6 +22,9 @@ pub fn is_of_pod(part: ChangedPart) -> bool {
             | ChangedPart::PodNodeAffinity
             | ChangedPart::PodTolerations
             | ChangedPart::PodRequests
+            | ChangedPart::PodAnnotations
+            | ChangedPart::PodAffinity
+            | ChangedPart::PodTopologySpread
     )
 }
 
@@ -31,6 +34,7 @@ pub fn changed_parts(response: &api::ChangeResponse) -> impl Iterator<Item = Cha
 }
 
 fn parts_of_pod(change: &api::PodChange) -> impl Iterator<Item = ChangedPart> + use<> {
+    let annotations = !change.set_annotations.is_empty() || !change.remove_annotations.is_empty();
     let selector = !change.set_node_selector.is_empty() || !change.remove_node_selector.is_empty();
     changed([
         (ChangedPart::PodLabels, !change.set_labels.is_empty() || !change.remove_labels.is_empty()),
@@ -41,6 +45,9 @@ fn parts_of_pod(change: &api::PodChange) -> impl Iterator<Item = ChangedPart> + 
             !change.add_tolerations.is_empty() || !change.remove_tolerations.is_empty(),
         ),
         (ChangedPart::PodRequests, change.add_requests.is_some()),
+        (ChangedPart::PodAnnotations, annotations),
+        (ChangedPart::PodAffinity, change.pod_affinity.is_some()),
+        (ChangedPart::PodTopologySpread, change.topology_spread.is_some()),
     ])
 }
 
@@ -59,6 +66,8 @@ fn changed<const N: usize>(parts: [(ChangedPart, bool); N]) -> impl Iterator<Ite
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -70,6 +79,9 @@ mod tests {
             remove_node_affinity: true,
             remove_tolerations: vec![api::Toleration::default()],
             add_requests: Some(api::Resources::default()),
+            remove_annotations: key(),
+            pod_affinity: Some(api::PodAffinity::default()),
+            topology_spread: Some(api::TopologySpread::default()),
             ..api::PodChange::default()
         };
         let node = api::NodeChange {
@@ -82,8 +94,8 @@ mod tests {
         let holding = api::NodeChange { holds: vec![api::Hold::default()], ..api::NodeChange::default() };
         assert!(parts_of_node(&holding).eq([ChangedPart::NodeUsage]));
         let response = api::ChangeResponse { pod: Some(pod), nodes: vec![node], result: None };
-        let parts: Vec<_> = changed_parts(&response).map(i32::from).collect();
-        assert_eq!(parts, (1..=9).collect::<Vec<_>>());
+        let parts: BTreeSet<_> = changed_parts(&response).map(i32::from).collect();
+        assert!(parts.into_iter().eq(1..=12));
         let reasons = api::ChangeResponse {
             pod: Some(api::PodChange { reason: "why".to_owned(), ..api::PodChange::default() }),
             nodes: vec![api::NodeChange { reason: "why".to_owned(), ..api::NodeChange::default() }],

@@ -99,6 +99,8 @@ pub struct Node {
     /// Without labels and annotations.
     pub facts: api::NodeFacts,
     pub usage: api::NodeUsage,
+    /// What the pods that are nominated to it request.
+    pub nominated: api::NodeUsage,
     /// From which counts of pods are made.
     pub seed: u64,
 }
@@ -164,9 +166,15 @@ impl Objects {
             provider_id: format!("acme://zone/{number}"),
             ..api::NodeFacts::default()
         };
-        let usage = api::NodeUsage { requested: Some(self.resources(32_000)), nonzero: Some(self.nonzero()) };
+        let usage = self.usage();
+        // No pod is nominated to most nodes.
+        let nominated = if self.random.once_in(3) { self.usage() } else { api::NodeUsage::default() };
         let name = format!("node-{number}");
-        Node { name, labels, annotations, facts, usage, seed: self.random.bits() }
+        Node { name, labels, annotations, facts, usage, nominated, seed: self.random.bits() }
+    }
+
+    fn usage(&mut self) -> api::NodeUsage {
+        api::NodeUsage { requested: Some(self.resources(32_000)), nonzero: Some(self.nonzero()) }
     }
 
     pub fn pod(&mut self) -> Pod {

@@ -31,6 +31,7 @@ impl Terms<'_> {
             raw_json: if has(api::NodePart::RawJson) { node.json().into() } else { bytes::Bytes::new() },
             usage: has(api::NodePart::Usage).then(|| node.usage.clone()),
             pod_counts: self.pod_counts(node),
+            nominated: has(api::NodePart::Nominated).then(|| node.nominated.clone()),
         }
     }
 

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::{
     case::{self, Case, Stop, failed},
-    declared::{ALL_BUT_BIND, TOLD_TOPOLOGY, Terms, Verb},
+    declared::{ALL_BUT_BIND, NODE_PARTS_BESIDE, TOLD_TOPOLOGY, Terms, Verb},
     digest::sha256,
     suite::Suite,
 };
@@ -70,7 +70,7 @@ async fn parts(suite: &Suite) -> Result<(), Stop> {
 
 async fn everything(suite: &Suite) -> Result<(), Stop> {
     let beside_of_pod = [api::PodPart::Identity, api::PodPart::RawJson].map(i32::from);
-    let beside_of_node = [api::NodePart::Usage, api::NodePart::Images, api::NodePart::RawJson].map(i32::from);
+    let beside_of_node = NODE_PARTS_BESIDE.map(i32::from);
     for terms in suite.declared.verbs() {
         let (pod, node) = (terms.pod_reads(), terms.node_reads());
         for (object, everything, parts, beside, labels) in [

@@ -54,7 +54,7 @@ const AMOUNTS: [i64; 4] = [0, 1, 1 << 20, 1 << 50];
 /// A way for each value that is likely.
 const EACH_VALUE: usize = usize::MAX;
 
-const THINGS: [Thing; 20] = [
+const THINGS: [Thing; 21] = [
     pod("labels of the pod", EACH_VALUE, |pod, way, words| pod.labels.extend(entries(words, way))),
     pod("annotations of the pod", EACH_VALUE, |pod, way, words| pod.annotations.extend(entries(words, way))),
     pod("name and UID of the pod", 4, |pod, way, _| {
@@ -91,6 +91,7 @@ const THINGS: [Thing; 20] = [
         node.facts.conditions = ["Ready", "DiskPressure"].map(condition).into();
     }),
     node("usage", 1, |node, way, _| node.usage.requested = Some(amount(way % 4))),
+    node("nominated pods", 1, |node, way, _| node.nominated.requested = Some(amount(way % 4))),
     node("resources of nodes", 1, |node, way, _| {
         node.facts.allocatable = Some(amount(way % 4));
         node.facts.capacity = Some(amount(way % 4));

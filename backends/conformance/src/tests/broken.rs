@@ -14,6 +14,7 @@ mod wrong;
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::Parser as _;
+use conformance_report::{Finding, Outcome};
 use extender_policy_api::v1beta1 as api;
 
 pub(crate) use self::subjects::Subject;
@@ -21,7 +22,7 @@ use self::{
     faults::fault,
     proxy::{Envelope, Fault, Proxy},
 };
-use crate::{Case, Finding, Options, Outcome, Suite, begin, case::Stop, cases, client::Client, trail::Trail};
+use crate::{Case, Options, Suite, begin, case::Stop, cases, client::Client, trail::Trail};
 
 /// The case that waits for the end of a connection.
 const SILENT: &str = "service.silent";

@@ -171,8 +171,8 @@ func (x *ChangeResponse) GetNodes() []*NodeChange {
 	return nil
 }
 
-// What changes about the pod. Pod.raw_json, Pod.topology_counts and annotations stay as they are. At most CHANGE_ENTRIES
-// in all maps and lists together.
+// What changes about the pod. Pod.raw_json and Pod.topology_counts stay as they are. At most CHANGE_ENTRIES in all maps and
+// lists together, those inside of node_affinity, pod_affinity and topology_spread not counted.
 type PodChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Labels that are added or replaced.
@@ -196,9 +196,17 @@ type PodChange struct {
 	// sum is at least 0.
 	AddRequests *Resources `protobuf:"bytes,9,opt,name=add_requests,json=addRequests,proto3" json:"add_requests,omitempty"`
 	// OPTIONAL. Why, for people: `explain` and the decision log show it. Truncated to CHANGE_REASON_BYTES.
-	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// OPTIONAL. Annotations that are added or replaced.
+	SetAnnotations map[string]string `protobuf:"bytes,11,rep,name=set_annotations,json=setAnnotations,proto3" json:"set_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// OPTIONAL. Keys of annotations that are removed; those that the pod does not have are ignored.
+	RemoveAnnotations []string `protobuf:"bytes,12,rep,name=remove_annotations,json=removeAnnotations,proto3" json:"remove_annotations,omitempty"`
+	// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. At most AFFINITY_BYTES. Absent: it stays.
+	PodAffinity *PodAffinity `protobuf:"bytes,13,opt,name=pod_affinity,json=podAffinity,proto3" json:"pod_affinity,omitempty"`
+	// OPTIONAL. The topology spread constraints that replace the pod's. At most AFFINITY_BYTES. Absent: they stay.
+	TopologySpread *TopologySpread `protobuf:"bytes,14,opt,name=topology_spread,json=topologySpread,proto3" json:"topology_spread,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PodChange) Reset() {
@@ -301,6 +309,80 @@ func (x *PodChange) GetReason() string {
 	return ""
 }
 
+func (x *PodChange) GetSetAnnotations() map[string]string {
+	if x != nil {
+		return x.SetAnnotations
+	}
+	return nil
+}
+
+func (x *PodChange) GetRemoveAnnotations() []string {
+	if x != nil {
+		return x.RemoveAnnotations
+	}
+	return nil
+}
+
+func (x *PodChange) GetPodAffinity() *PodAffinity {
+	if x != nil {
+		return x.PodAffinity
+	}
+	return nil
+}
+
+func (x *PodChange) GetTopologySpread() *TopologySpread {
+	if x != nil {
+		return x.TopologySpread
+	}
+	return nil
+}
+
+// All topology spread constraints of a pod.
+type TopologySpread struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. In order. Absent: the pod has none.
+	Constraints   []*TopologySpreadConstraint `protobuf:"bytes,1,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologySpread) Reset() {
+	*x = TopologySpread{}
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologySpread) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologySpread) ProtoMessage() {}
+
+func (x *TopologySpread) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologySpread.ProtoReflect.Descriptor instead.
+func (*TopologySpread) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TopologySpread) GetConstraints() []*TopologySpreadConstraint {
+	if x != nil {
+		return x.Constraints
+	}
+	return nil
+}
+
 // What changes about nodes. NodeRow.raw_json, NodeRow.pod_counts and everything that is not named here stay as they
 // are. At most CHANGE_ENTRIES in all maps and lists except positions.
 type NodeChange struct {
@@ -330,7 +412,7 @@ type NodeChange struct {
 
 func (x *NodeChange) Reset() {
 	*x = NodeChange{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +424,7 @@ func (x *NodeChange) String() string {
 func (*NodeChange) ProtoMessage() {}
 
 func (x *NodeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[3]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +437,7 @@ func (x *NodeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChange.ProtoReflect.Descriptor instead.
 func (*NodeChange) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NodeChange) GetPositions() []uint32 {
@@ -436,7 +518,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +530,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[4]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +543,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hold) GetResources() *Resources {
@@ -491,7 +573,7 @@ type HoldUser struct {
 
 func (x *HoldUser) Reset() {
 	*x = HoldUser{}
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +585,7 @@ func (x *HoldUser) String() string {
 func (*HoldUser) ProtoMessage() {}
 
 func (x *HoldUser) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[5]
+	mi := &file_extender_policy_v1beta1_hooks_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +598,7 @@ func (x *HoldUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldUser.ProtoReflect.Descriptor instead.
 func (*HoldUser) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1beta1_hooks_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HoldUser) GetUid() string {
@@ -546,7 +628,7 @@ const file_extender_policy_v1beta1_hooks_proto_rawDesc = "" +
 	"\x0eChangeResponse\x127\n" +
 	"\x06result\x18\x01 \x01(\v2\x1f.extender.policy.v1beta1.ResultR\x06result\x124\n" +
 	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1beta1.PodChangeR\x03pod\x129\n" +
-	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\x9a\x06\n" +
+	"\x05nodes\x18\x03 \x03(\v2#.extender.policy.v1beta1.NodeChangeR\x05nodes\"\x88\t\n" +
 	"\tPodChange\x12P\n" +
 	"\n" +
 	"set_labels\x18\x01 \x03(\v21.extender.policy.v1beta1.PodChange.SetLabelsEntryR\tsetLabels\x12#\n" +
@@ -559,13 +641,22 @@ const file_extender_policy_v1beta1_hooks_proto_rawDesc = "" +
 	"\x12remove_tolerations\x18\b \x03(\v2#.extender.policy.v1beta1.TolerationR\x11removeTolerations\x12E\n" +
 	"\fadd_requests\x18\t \x01(\v2\".extender.policy.v1beta1.ResourcesR\vaddRequests\x12\x16\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason\x1a<\n" +
+	" \x01(\tR\x06reason\x12_\n" +
+	"\x0fset_annotations\x18\v \x03(\v26.extender.policy.v1beta1.PodChange.SetAnnotationsEntryR\x0esetAnnotations\x12-\n" +
+	"\x12remove_annotations\x18\f \x03(\tR\x11removeAnnotations\x12G\n" +
+	"\fpod_affinity\x18\r \x01(\v2$.extender.policy.v1beta1.PodAffinityR\vpodAffinity\x12P\n" +
+	"\x0ftopology_spread\x18\x0e \x01(\v2'.extender.policy.v1beta1.TopologySpreadR\x0etopologySpread\x1a<\n" +
 	"\x0eSetLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aB\n" +
 	"\x14SetNodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbf\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
+	"\x13SetAnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x0eTopologySpread\x12S\n" +
+	"\vconstraints\x18\x01 \x03(\v21.extender.policy.v1beta1.TopologySpreadConstraintR\vconstraints\"\xbf\x04\n" +
 	"\n" +
 	"NodeChange\x12\x1c\n" +
 	"\tpositions\x18\x01 \x03(\rR\tpositions\x12K\n" +
@@ -604,58 +695,66 @@ func file_extender_policy_v1beta1_hooks_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1beta1_hooks_proto_rawDescData
 }
 
-var file_extender_policy_v1beta1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_extender_policy_v1beta1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_extender_policy_v1beta1_hooks_proto_goTypes = []any{
-	(*ChangeRequest)(nil),  // 0: extender.policy.v1beta1.ChangeRequest
-	(*ChangeResponse)(nil), // 1: extender.policy.v1beta1.ChangeResponse
-	(*PodChange)(nil),      // 2: extender.policy.v1beta1.PodChange
-	(*NodeChange)(nil),     // 3: extender.policy.v1beta1.NodeChange
-	(*Hold)(nil),           // 4: extender.policy.v1beta1.Hold
-	(*HoldUser)(nil),       // 5: extender.policy.v1beta1.HoldUser
-	nil,                    // 6: extender.policy.v1beta1.PodChange.SetLabelsEntry
-	nil,                    // 7: extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
-	nil,                    // 8: extender.policy.v1beta1.NodeChange.SetLabelsEntry
-	(*Call)(nil),           // 9: extender.policy.v1beta1.Call
-	(*Pod)(nil),            // 10: extender.policy.v1beta1.Pod
-	(*Nodes)(nil),          // 11: extender.policy.v1beta1.Nodes
-	(Verb)(0),              // 12: extender.policy.v1beta1.Verb
-	(*Result)(nil),         // 13: extender.policy.v1beta1.Result
-	(*NodeAffinity)(nil),   // 14: extender.policy.v1beta1.NodeAffinity
-	(*Toleration)(nil),     // 15: extender.policy.v1beta1.Toleration
-	(*Resources)(nil),      // 16: extender.policy.v1beta1.Resources
-	(*NodeUsage)(nil),      // 17: extender.policy.v1beta1.NodeUsage
-	(*Taint)(nil),          // 18: extender.policy.v1beta1.Taint
+	(*ChangeRequest)(nil),            // 0: extender.policy.v1beta1.ChangeRequest
+	(*ChangeResponse)(nil),           // 1: extender.policy.v1beta1.ChangeResponse
+	(*PodChange)(nil),                // 2: extender.policy.v1beta1.PodChange
+	(*TopologySpread)(nil),           // 3: extender.policy.v1beta1.TopologySpread
+	(*NodeChange)(nil),               // 4: extender.policy.v1beta1.NodeChange
+	(*Hold)(nil),                     // 5: extender.policy.v1beta1.Hold
+	(*HoldUser)(nil),                 // 6: extender.policy.v1beta1.HoldUser
+	nil,                              // 7: extender.policy.v1beta1.PodChange.SetLabelsEntry
+	nil,                              // 8: extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	nil,                              // 9: extender.policy.v1beta1.PodChange.SetAnnotationsEntry
+	nil,                              // 10: extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	(*Call)(nil),                     // 11: extender.policy.v1beta1.Call
+	(*Pod)(nil),                      // 12: extender.policy.v1beta1.Pod
+	(*Nodes)(nil),                    // 13: extender.policy.v1beta1.Nodes
+	(Verb)(0),                        // 14: extender.policy.v1beta1.Verb
+	(*Result)(nil),                   // 15: extender.policy.v1beta1.Result
+	(*NodeAffinity)(nil),             // 16: extender.policy.v1beta1.NodeAffinity
+	(*Toleration)(nil),               // 17: extender.policy.v1beta1.Toleration
+	(*Resources)(nil),                // 18: extender.policy.v1beta1.Resources
+	(*PodAffinity)(nil),              // 19: extender.policy.v1beta1.PodAffinity
+	(*TopologySpreadConstraint)(nil), // 20: extender.policy.v1beta1.TopologySpreadConstraint
+	(*NodeUsage)(nil),                // 21: extender.policy.v1beta1.NodeUsage
+	(*Taint)(nil),                    // 22: extender.policy.v1beta1.Taint
 }
 var file_extender_policy_v1beta1_hooks_proto_depIdxs = []int32{
-	9,  // 0: extender.policy.v1beta1.ChangeRequest.call:type_name -> extender.policy.v1beta1.Call
-	10, // 1: extender.policy.v1beta1.ChangeRequest.pod:type_name -> extender.policy.v1beta1.Pod
-	11, // 2: extender.policy.v1beta1.ChangeRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
-	12, // 3: extender.policy.v1beta1.ChangeRequest.hook:type_name -> extender.policy.v1beta1.Verb
-	13, // 4: extender.policy.v1beta1.ChangeResponse.result:type_name -> extender.policy.v1beta1.Result
+	11, // 0: extender.policy.v1beta1.ChangeRequest.call:type_name -> extender.policy.v1beta1.Call
+	12, // 1: extender.policy.v1beta1.ChangeRequest.pod:type_name -> extender.policy.v1beta1.Pod
+	13, // 2: extender.policy.v1beta1.ChangeRequest.nodes:type_name -> extender.policy.v1beta1.Nodes
+	14, // 3: extender.policy.v1beta1.ChangeRequest.hook:type_name -> extender.policy.v1beta1.Verb
+	15, // 4: extender.policy.v1beta1.ChangeResponse.result:type_name -> extender.policy.v1beta1.Result
 	2,  // 5: extender.policy.v1beta1.ChangeResponse.pod:type_name -> extender.policy.v1beta1.PodChange
-	3,  // 6: extender.policy.v1beta1.ChangeResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
-	6,  // 7: extender.policy.v1beta1.PodChange.set_labels:type_name -> extender.policy.v1beta1.PodChange.SetLabelsEntry
-	7,  // 8: extender.policy.v1beta1.PodChange.set_node_selector:type_name -> extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
-	14, // 9: extender.policy.v1beta1.PodChange.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
-	15, // 10: extender.policy.v1beta1.PodChange.add_tolerations:type_name -> extender.policy.v1beta1.Toleration
-	15, // 11: extender.policy.v1beta1.PodChange.remove_tolerations:type_name -> extender.policy.v1beta1.Toleration
-	16, // 12: extender.policy.v1beta1.PodChange.add_requests:type_name -> extender.policy.v1beta1.Resources
-	16, // 13: extender.policy.v1beta1.NodeChange.add_allocatable:type_name -> extender.policy.v1beta1.Resources
-	17, // 14: extender.policy.v1beta1.NodeChange.add_usage:type_name -> extender.policy.v1beta1.NodeUsage
-	8,  // 15: extender.policy.v1beta1.NodeChange.set_labels:type_name -> extender.policy.v1beta1.NodeChange.SetLabelsEntry
-	18, // 16: extender.policy.v1beta1.NodeChange.add_taints:type_name -> extender.policy.v1beta1.Taint
-	18, // 17: extender.policy.v1beta1.NodeChange.remove_taints:type_name -> extender.policy.v1beta1.Taint
-	4,  // 18: extender.policy.v1beta1.NodeChange.holds:type_name -> extender.policy.v1beta1.Hold
-	16, // 19: extender.policy.v1beta1.Hold.resources:type_name -> extender.policy.v1beta1.Resources
-	5,  // 20: extender.policy.v1beta1.Hold.users:type_name -> extender.policy.v1beta1.HoldUser
-	16, // 21: extender.policy.v1beta1.HoldUser.at_most:type_name -> extender.policy.v1beta1.Resources
-	0,  // 22: extender.policy.v1beta1.HookService.Change:input_type -> extender.policy.v1beta1.ChangeRequest
-	1,  // 23: extender.policy.v1beta1.HookService.Change:output_type -> extender.policy.v1beta1.ChangeResponse
-	23, // [23:24] is the sub-list for method output_type
-	22, // [22:23] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	4,  // 6: extender.policy.v1beta1.ChangeResponse.nodes:type_name -> extender.policy.v1beta1.NodeChange
+	7,  // 7: extender.policy.v1beta1.PodChange.set_labels:type_name -> extender.policy.v1beta1.PodChange.SetLabelsEntry
+	8,  // 8: extender.policy.v1beta1.PodChange.set_node_selector:type_name -> extender.policy.v1beta1.PodChange.SetNodeSelectorEntry
+	16, // 9: extender.policy.v1beta1.PodChange.node_affinity:type_name -> extender.policy.v1beta1.NodeAffinity
+	17, // 10: extender.policy.v1beta1.PodChange.add_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	17, // 11: extender.policy.v1beta1.PodChange.remove_tolerations:type_name -> extender.policy.v1beta1.Toleration
+	18, // 12: extender.policy.v1beta1.PodChange.add_requests:type_name -> extender.policy.v1beta1.Resources
+	9,  // 13: extender.policy.v1beta1.PodChange.set_annotations:type_name -> extender.policy.v1beta1.PodChange.SetAnnotationsEntry
+	19, // 14: extender.policy.v1beta1.PodChange.pod_affinity:type_name -> extender.policy.v1beta1.PodAffinity
+	3,  // 15: extender.policy.v1beta1.PodChange.topology_spread:type_name -> extender.policy.v1beta1.TopologySpread
+	20, // 16: extender.policy.v1beta1.TopologySpread.constraints:type_name -> extender.policy.v1beta1.TopologySpreadConstraint
+	18, // 17: extender.policy.v1beta1.NodeChange.add_allocatable:type_name -> extender.policy.v1beta1.Resources
+	21, // 18: extender.policy.v1beta1.NodeChange.add_usage:type_name -> extender.policy.v1beta1.NodeUsage
+	10, // 19: extender.policy.v1beta1.NodeChange.set_labels:type_name -> extender.policy.v1beta1.NodeChange.SetLabelsEntry
+	22, // 20: extender.policy.v1beta1.NodeChange.add_taints:type_name -> extender.policy.v1beta1.Taint
+	22, // 21: extender.policy.v1beta1.NodeChange.remove_taints:type_name -> extender.policy.v1beta1.Taint
+	5,  // 22: extender.policy.v1beta1.NodeChange.holds:type_name -> extender.policy.v1beta1.Hold
+	18, // 23: extender.policy.v1beta1.Hold.resources:type_name -> extender.policy.v1beta1.Resources
+	6,  // 24: extender.policy.v1beta1.Hold.users:type_name -> extender.policy.v1beta1.HoldUser
+	18, // 25: extender.policy.v1beta1.HoldUser.at_most:type_name -> extender.policy.v1beta1.Resources
+	0,  // 26: extender.policy.v1beta1.HookService.Change:input_type -> extender.policy.v1beta1.ChangeRequest
+	1,  // 27: extender.policy.v1beta1.HookService.Change:output_type -> extender.policy.v1beta1.ChangeResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_hooks_proto_init() }
@@ -674,7 +773,7 @@ func file_extender_policy_v1beta1_hooks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1beta1_hooks_proto_rawDesc), len(file_extender_policy_v1beta1_hooks_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,37 +36,46 @@ const (
 	ChangedPart_CHANGED_PART_POD_TOLERATIONS   ChangedPart = 4
 	ChangedPart_CHANGED_PART_POD_REQUESTS      ChangedPart = 5
 	// NodeFacts.labels, and so on.
-	ChangedPart_CHANGED_PART_NODE_LABELS      ChangedPart = 6
-	ChangedPart_CHANGED_PART_NODE_TAINTS      ChangedPart = 7
-	ChangedPart_CHANGED_PART_NODE_ALLOCATABLE ChangedPart = 8
-	ChangedPart_CHANGED_PART_NODE_USAGE       ChangedPart = 9
+	ChangedPart_CHANGED_PART_NODE_LABELS         ChangedPart = 6
+	ChangedPart_CHANGED_PART_NODE_TAINTS         ChangedPart = 7
+	ChangedPart_CHANGED_PART_NODE_ALLOCATABLE    ChangedPart = 8
+	ChangedPart_CHANGED_PART_NODE_USAGE          ChangedPart = 9
+	ChangedPart_CHANGED_PART_POD_ANNOTATIONS     ChangedPart = 10
+	ChangedPart_CHANGED_PART_POD_AFFINITY        ChangedPart = 11
+	ChangedPart_CHANGED_PART_POD_TOPOLOGY_SPREAD ChangedPart = 12
 )
 
 // Enum value maps for ChangedPart.
 var (
 	ChangedPart_name = map[int32]string{
-		0: "CHANGED_PART_UNSPECIFIED",
-		1: "CHANGED_PART_POD_LABELS",
-		2: "CHANGED_PART_POD_NODE_SELECTOR",
-		3: "CHANGED_PART_POD_NODE_AFFINITY",
-		4: "CHANGED_PART_POD_TOLERATIONS",
-		5: "CHANGED_PART_POD_REQUESTS",
-		6: "CHANGED_PART_NODE_LABELS",
-		7: "CHANGED_PART_NODE_TAINTS",
-		8: "CHANGED_PART_NODE_ALLOCATABLE",
-		9: "CHANGED_PART_NODE_USAGE",
+		0:  "CHANGED_PART_UNSPECIFIED",
+		1:  "CHANGED_PART_POD_LABELS",
+		2:  "CHANGED_PART_POD_NODE_SELECTOR",
+		3:  "CHANGED_PART_POD_NODE_AFFINITY",
+		4:  "CHANGED_PART_POD_TOLERATIONS",
+		5:  "CHANGED_PART_POD_REQUESTS",
+		6:  "CHANGED_PART_NODE_LABELS",
+		7:  "CHANGED_PART_NODE_TAINTS",
+		8:  "CHANGED_PART_NODE_ALLOCATABLE",
+		9:  "CHANGED_PART_NODE_USAGE",
+		10: "CHANGED_PART_POD_ANNOTATIONS",
+		11: "CHANGED_PART_POD_AFFINITY",
+		12: "CHANGED_PART_POD_TOPOLOGY_SPREAD",
 	}
 	ChangedPart_value = map[string]int32{
-		"CHANGED_PART_UNSPECIFIED":       0,
-		"CHANGED_PART_POD_LABELS":        1,
-		"CHANGED_PART_POD_NODE_SELECTOR": 2,
-		"CHANGED_PART_POD_NODE_AFFINITY": 3,
-		"CHANGED_PART_POD_TOLERATIONS":   4,
-		"CHANGED_PART_POD_REQUESTS":      5,
-		"CHANGED_PART_NODE_LABELS":       6,
-		"CHANGED_PART_NODE_TAINTS":       7,
-		"CHANGED_PART_NODE_ALLOCATABLE":  8,
-		"CHANGED_PART_NODE_USAGE":        9,
+		"CHANGED_PART_UNSPECIFIED":         0,
+		"CHANGED_PART_POD_LABELS":          1,
+		"CHANGED_PART_POD_NODE_SELECTOR":   2,
+		"CHANGED_PART_POD_NODE_AFFINITY":   3,
+		"CHANGED_PART_POD_TOLERATIONS":     4,
+		"CHANGED_PART_POD_REQUESTS":        5,
+		"CHANGED_PART_NODE_LABELS":         6,
+		"CHANGED_PART_NODE_TAINTS":         7,
+		"CHANGED_PART_NODE_ALLOCATABLE":    8,
+		"CHANGED_PART_NODE_USAGE":          9,
+		"CHANGED_PART_POD_ANNOTATIONS":     10,
+		"CHANGED_PART_POD_AFFINITY":        11,
+		"CHANGED_PART_POD_TOPOLOGY_SPREAD": 12,
 	}
 )
 
@@ -292,6 +301,8 @@ const (
 	NodePart_NODE_PART_SYSTEM_INFO NodePart = 10
 	NodePart_NODE_PART_ADDRESSES   NodePart = 11
 	NodePart_NODE_PART_PROVIDER_ID NodePart = 12
+	// NodeRow.nominated. A gateway that does not watch pods rejects the verb with a message.
+	NodePart_NODE_PART_NOMINATED NodePart = 13
 )
 
 // Enum value maps for NodePart.
@@ -310,6 +321,7 @@ var (
 		10: "NODE_PART_SYSTEM_INFO",
 		11: "NODE_PART_ADDRESSES",
 		12: "NODE_PART_PROVIDER_ID",
+		13: "NODE_PART_NOMINATED",
 	}
 	NodePart_value = map[string]int32{
 		"NODE_PART_UNSPECIFIED":   0,
@@ -325,6 +337,7 @@ var (
 		"NODE_PART_SYSTEM_INFO":   10,
 		"NODE_PART_ADDRESSES":     11,
 		"NODE_PART_PROVIDER_ID":   12,
+		"NODE_PART_NOMINATED":     13,
 	}
 )
 
@@ -1343,8 +1356,8 @@ type NodeReads struct {
 	// not watch pods rejects the verb with a message. Absent: none.
 	PodCounts []*PodCountReads `protobuf:"bytes,4,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
 	// OPTIONAL. The name and all of NodeFacts but annotations and images: every part of it and every label, those included that
-	// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_IMAGES and
-	// NODE_PART_RAW_JSON. False: what is declared.
+	// later versions add. Then there are no `labels`, and in `parts` only NODE_PART_USAGE, NODE_PART_NOMINATED, NODE_PART_IMAGES
+	// and NODE_PART_RAW_JSON. False: what is declared.
 	Everything    bool `protobuf:"varint,5,opt,name=everything,proto3" json:"everything,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1701,7 +1714,7 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\bR\brequests\":\n" +
 	"\bMapReads\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xcd\x02\n" +
+	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xb4\x03\n" +
 	"\vChangedPart\x12\x1c\n" +
 	"\x18CHANGED_PART_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CHANGED_PART_POD_LABELS\x10\x01\x12\"\n" +
@@ -1712,7 +1725,11 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x18CHANGED_PART_NODE_LABELS\x10\x06\x12\x1c\n" +
 	"\x18CHANGED_PART_NODE_TAINTS\x10\a\x12!\n" +
 	"\x1dCHANGED_PART_NODE_ALLOCATABLE\x10\b\x12\x1b\n" +
-	"\x17CHANGED_PART_NODE_USAGE\x10\t*\x9c\x01\n" +
+	"\x17CHANGED_PART_NODE_USAGE\x10\t\x12 \n" +
+	"\x1cCHANGED_PART_POD_ANNOTATIONS\x10\n" +
+	"\x12\x1d\n" +
+	"\x19CHANGED_PART_POD_AFFINITY\x10\v\x12$\n" +
+	" CHANGED_PART_POD_TOPOLOGY_SPREAD\x10\f*\x9c\x01\n" +
 	"\n" +
 	"PodCountBy\x12\x1c\n" +
 	"\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -1743,7 +1760,7 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x17POD_PART_POD_GROUP_NAME\x10\x12\x12\x1f\n" +
 	"\x1bPOD_PART_RUNTIME_CLASS_NAME\x10\x13\x12\x1e\n" +
 	"\x1aPOD_PART_PREEMPTION_POLICY\x10\x14\x12!\n" +
-	"\x1dPOD_PART_SERVICE_ACCOUNT_NAME\x10\x15*\xcb\x02\n" +
+	"\x1dPOD_PART_SERVICE_ACCOUNT_NAME\x10\x15*\xe4\x02\n" +
 	"\bNodePart\x12\x19\n" +
 	"\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n" +
@@ -1758,7 +1775,8 @@ const file_extender_policy_v1beta1_info_proto_rawDesc = "" +
 	"\x15NODE_PART_SYSTEM_INFO\x10\n" +
 	"\x12\x17\n" +
 	"\x13NODE_PART_ADDRESSES\x10\v\x12\x19\n" +
-	"\x15NODE_PART_PROVIDER_ID\x10\f*\xab\x01\n" +
+	"\x15NODE_PART_PROVIDER_ID\x10\f\x12\x17\n" +
+	"\x13NODE_PART_NOMINATED\x10\r*\xab\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +

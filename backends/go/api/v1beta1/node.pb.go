@@ -258,7 +258,11 @@ type NodeRow struct {
 	Usage *NodeUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// OPTIONAL. The pods on the node, counted as Reads.node.pod_counts declares: exactly as many entries, in the
 	// same order. They lag behind like the usage.
-	PodCounts     []*PodCounts `protobuf:"bytes,5,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
+	PodCounts []*PodCounts `protobuf:"bytes,5,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
+	// OPTIONAL. Only with NODE_PART_NOMINATED. The requests of the pods that are nominated to the node (status.nominatedNodeName),
+	// not bound and not ended: those that wait for room there after preemption, the pod to be placed among them. `pods` is their
+	// number. It lags behind like the usage, and never includes what `usage` has. Absent: not known.
+	Nominated     *NodeUsage `protobuf:"bytes,6,opt,name=nominated,proto3" json:"nominated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +328,13 @@ func (x *NodeRow) GetUsage() *NodeUsage {
 func (x *NodeRow) GetPodCounts() []*PodCounts {
 	if x != nil {
 		return x.PodCounts
+	}
+	return nil
+}
+
+func (x *NodeRow) GetNominated() *NodeUsage {
+	if x != nil {
+		return x.Nominated
 	}
 	return nil
 }
@@ -940,14 +951,15 @@ const file_extender_policy_v1beta1_node_proto_rawDesc = "" +
 	"\x05table\x18\x05 \x01(\tR\x05table\x12\x19\n" +
 	"\bat_least\x18\x02 \x01(\x04R\aatLeast\x12\x10\n" +
 	"\x03ids\x18\x03 \x03(\rR\x03ids\x124\n" +
-	"\x04rows\x18\x04 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rowsJ\x04\b\x01\x10\x02\"\xef\x01\n" +
+	"\x04rows\x18\x04 \x03(\v2 .extender.policy.v1beta1.NodeRowR\x04rowsJ\x04\b\x01\x10\x02\"\xb1\x02\n" +
 	"\aNodeRow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x05facts\x18\x02 \x01(\v2\".extender.policy.v1beta1.NodeFactsR\x05facts\x12\x19\n" +
 	"\braw_json\x18\x03 \x01(\fR\arawJson\x128\n" +
 	"\x05usage\x18\x04 \x01(\v2\".extender.policy.v1beta1.NodeUsageR\x05usage\x12A\n" +
 	"\n" +
-	"pod_counts\x18\x05 \x03(\v2\".extender.policy.v1beta1.PodCountsR\tpodCounts\"i\n" +
+	"pod_counts\x18\x05 \x03(\v2\".extender.policy.v1beta1.PodCountsR\tpodCounts\x12@\n" +
+	"\tnominated\x18\x06 \x01(\v2\".extender.policy.v1beta1.NodeUsageR\tnominated\"i\n" +
 	"\tPodCounts\x129\n" +
 	"\x06counts\x18\x01 \x03(\v2!.extender.policy.v1beta1.PodCountR\x06counts\x12!\n" +
 	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\xb6\x01\n" +
@@ -1039,24 +1051,25 @@ var file_extender_policy_v1beta1_node_proto_depIdxs = []int32{
 	7,  // 4: extender.policy.v1beta1.NodeRow.facts:type_name -> extender.policy.v1beta1.NodeFacts
 	6,  // 5: extender.policy.v1beta1.NodeRow.usage:type_name -> extender.policy.v1beta1.NodeUsage
 	4,  // 6: extender.policy.v1beta1.NodeRow.pod_counts:type_name -> extender.policy.v1beta1.PodCounts
-	5,  // 7: extender.policy.v1beta1.PodCounts.counts:type_name -> extender.policy.v1beta1.PodCount
-	13, // 8: extender.policy.v1beta1.PodCount.requested:type_name -> extender.policy.v1beta1.Resources
-	13, // 9: extender.policy.v1beta1.NodeUsage.requested:type_name -> extender.policy.v1beta1.Resources
-	14, // 10: extender.policy.v1beta1.NodeUsage.nonzero:type_name -> extender.policy.v1beta1.NonZero
-	11, // 11: extender.policy.v1beta1.NodeFacts.taints:type_name -> extender.policy.v1beta1.Taint
-	12, // 12: extender.policy.v1beta1.NodeFacts.conditions:type_name -> extender.policy.v1beta1.NodeFacts.ConditionsEntry
-	13, // 13: extender.policy.v1beta1.NodeFacts.capacity:type_name -> extender.policy.v1beta1.Resources
-	13, // 14: extender.policy.v1beta1.NodeFacts.allocatable:type_name -> extender.policy.v1beta1.Resources
-	15, // 15: extender.policy.v1beta1.NodeFacts.labels:type_name -> extender.policy.v1beta1.MapValues
-	15, // 16: extender.policy.v1beta1.NodeFacts.annotations:type_name -> extender.policy.v1beta1.MapValues
-	8,  // 17: extender.policy.v1beta1.NodeFacts.images:type_name -> extender.policy.v1beta1.NodeImage
-	9,  // 18: extender.policy.v1beta1.NodeFacts.system_info:type_name -> extender.policy.v1beta1.SystemInfo
-	10, // 19: extender.policy.v1beta1.NodeFacts.addresses:type_name -> extender.policy.v1beta1.NodeAddress
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	6,  // 7: extender.policy.v1beta1.NodeRow.nominated:type_name -> extender.policy.v1beta1.NodeUsage
+	5,  // 8: extender.policy.v1beta1.PodCounts.counts:type_name -> extender.policy.v1beta1.PodCount
+	13, // 9: extender.policy.v1beta1.PodCount.requested:type_name -> extender.policy.v1beta1.Resources
+	13, // 10: extender.policy.v1beta1.NodeUsage.requested:type_name -> extender.policy.v1beta1.Resources
+	14, // 11: extender.policy.v1beta1.NodeUsage.nonzero:type_name -> extender.policy.v1beta1.NonZero
+	11, // 12: extender.policy.v1beta1.NodeFacts.taints:type_name -> extender.policy.v1beta1.Taint
+	12, // 13: extender.policy.v1beta1.NodeFacts.conditions:type_name -> extender.policy.v1beta1.NodeFacts.ConditionsEntry
+	13, // 14: extender.policy.v1beta1.NodeFacts.capacity:type_name -> extender.policy.v1beta1.Resources
+	13, // 15: extender.policy.v1beta1.NodeFacts.allocatable:type_name -> extender.policy.v1beta1.Resources
+	15, // 16: extender.policy.v1beta1.NodeFacts.labels:type_name -> extender.policy.v1beta1.MapValues
+	15, // 17: extender.policy.v1beta1.NodeFacts.annotations:type_name -> extender.policy.v1beta1.MapValues
+	8,  // 18: extender.policy.v1beta1.NodeFacts.images:type_name -> extender.policy.v1beta1.NodeImage
+	9,  // 19: extender.policy.v1beta1.NodeFacts.system_info:type_name -> extender.policy.v1beta1.SystemInfo
+	10, // 20: extender.policy.v1beta1.NodeFacts.addresses:type_name -> extender.policy.v1beta1.NodeAddress
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1beta1_node_proto_init() }

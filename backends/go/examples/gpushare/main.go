@@ -68,7 +68,7 @@ func (c *cluster) filterNode(pod policy.Pod, node policy.Node) policy.Verdict {
 	}
 }
 
-func (c *cluster) bindPod(ctx context.Context, request policy.BindRequest) (policy.BindResult, error) {
+func (c *cluster) bindPod(ctx context.Context, request policy.BindAsk) (policy.BindResult, error) {
 	name := types.NamespacedName{Namespace: request.Namespace(), Name: request.Name()}
 	err := c.bind(ctx, pod{NamespacedName: name, uid: types.UID(request.UID())}, request.Node())
 	switch {

@@ -112,7 +112,7 @@ func (h *heart) note(err error) {
 	h.failure = text
 }
 
-func (h *heart) show(context.Context, policy.PageRequest) (any, error) {
+func (h *heart) show(context.Context, policy.IntrospectAsk) (any, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return map[string]any{"identity": h.identity, "written": h.written}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"extender-gateway.io/policy"
+	"extender-gateway.io/policy/metrics"
 	"extender-gateway.io/policy/otlp"
 )
 
@@ -79,7 +80,7 @@ func newReference(args args) (policy.Policy, error) {
 		},
 		Introspection: []policy.Page{{
 			Path: "/args", Description: "the args, with their defaults",
-			Show: func(context.Context, policy.PageRequest) (any, error) { return args, nil },
+			Show: func(context.Context, policy.IntrospectAsk) (any, error) { return args, nil },
 		}},
 	}, nil
 }
@@ -121,7 +122,7 @@ func preempt(pod policy.Pod, candidate policy.Candidate) policy.Eviction {
 	})
 }
 
-func bind(_ context.Context, request policy.BindRequest) (policy.BindResult, error) {
+func bind(_ context.Context, request policy.BindAsk) (policy.BindResult, error) {
 	switch {
 	case request.Namespace() == "system":
 		return policy.Declined("namespace system is bound elsewhere"), nil
@@ -191,4 +192,6 @@ func (r *reference) beforeScoreNode(_ policy.Pod, node policy.Node) *policy.Node
 
 func backend() *policy.Backend { return policy.Configured(args{Most: 3}, newReference) }
 
-func main() { policy.Main(backend(), policy.WithTracer(otlp.Traces())) }
+func main() {
+	policy.Main(backend(), policy.WithTracer(otlp.Traces()), policy.WithMetrics(metrics.Prometheus()))
+}

@@ -72,7 +72,7 @@ func init() {
 		v1beta1.File_extender_policy_v1beta1_info_proto, v1beta1.File_extender_policy_v1beta1_policy_proto,
 		v1beta1.File_extender_policy_v1beta1_table_proto, v1beta1.File_extender_policy_v1beta1_node_proto,
 		v1beta1.File_extender_policy_v1beta1_introspection_proto, v1beta1.File_extender_policy_v1beta1_hooks_proto,
-		v1beta1.File_extender_policy_v1beta1_outcomes_proto,
+		v1beta1.File_extender_policy_v1beta1_outcomes_proto, v1beta1.File_extender_policy_v1beta1_watch_proto,
 	} {
 		for position := range file.Messages().Len() {
 			shapeOf(file.Messages().Get(position))

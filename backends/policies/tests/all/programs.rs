@@ -20,8 +20,8 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
         (["--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
         // An address that no machine has.
         (["--allow-unauthenticated-bind", "--address=192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
-        (["--tls-cert", "tls.crt"], 2, "--tls-key <FILE>"),
-        (["--tls-client-ca", "ca.crt"], 2, "--tls-cert <FILE>"),
+        (["--tls-cert", "tls.crt"], 2, "--tls-key FILE is missing"),
+        (["--tls-client-ca", "ca.crt"], 2, "--tls-cert FILE and --tls-key FILE are missing"),
         (
             ["--tls-cert=/no/tls.crt", "--tls-key=/no/tls.key"],
             1,
@@ -38,6 +38,34 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
     for policy in ["label-binder", "reservation"] {
         ends(&[policy, "--name", ""], 2, "expected 1 to 63");
         ends(&[policy, "--kubeconfig", "no/such/file"], 2, "invalid kubeconfig no/such/file: ");
+    }
+}
+
+#[test]
+fn variables_are_options() {
+    let ended = |variable: &str, value: &str| {
+        let mut command = std::process::Command::new(crate::PROGRAM);
+        let output = command.args(["spread", "--address=192.0.2.1:1"]).env(variable, value).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (variable, value, code, expected) in [
+        (
+            "EXTENDER_POLICY_METRICS_ADDRESS",
+            "here",
+            2,
+            "invalid EXTENDER_POLICY_METRICS_ADDRESS \"here\": expected",
+        ),
+        (
+            "EXTENDER_POLICY_LOG_CALLS",
+            "yes",
+            2,
+            "invalid EXTENDER_POLICY_LOG_CALLS \"yes\"; expected true or false",
+        ),
+        // The option wins, and is an address that no machine has.
+        ("EXTENDER_POLICY_ADDRESS", "here", 1, "cannot listen on 192.0.2.1:1"),
+    ] {
+        let (status, text) = ended(variable, value);
+        assert!(status == Some(code) && text.contains(expected), "{variable}: {status:?} {text}");
     }
 }
 

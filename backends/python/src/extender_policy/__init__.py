@@ -18,6 +18,7 @@
 
 from . import trace
 from ._backend import Backend, Configured, Replaceable, configured
+from ._calls import CallFilter
 from ._run import argument_parser, exit_with, options_from, run, run_async, serve, serve_async
 from ._tls import Tls
 from .args import Args, Between, Sized
@@ -97,6 +98,7 @@ __all__ = [
     "Bind",
     "BindAsk",
     "BindFailed",
+    "CallFilter",
     "Candidate",
     "CannotAnswer",
     "ChangedPart",

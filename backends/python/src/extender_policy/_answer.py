@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from . import trace
 from ._api.sdk import wire_pb2
 from ._api.v1beta1 import info_pb2, outcomes_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions
+from ._calls import known, note
 from ._declaration import Terms
 from ._errors import cut, exhausted, failed, invalid, missing
 from ._limits import BIND_MESSAGE_BYTES, RULE_BYTES
@@ -74,7 +74,7 @@ async def filtered(asked: Asked) -> dict[str, Any]:
         if type(verdict) is not Verdict:
             raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
     rejections = _rejections(verdicts)
-    trace.note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
+    note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
     return {"rejections": rejections, "scores": await _early_scores(asked) if asked.request.want_scores else None}
 
 
@@ -106,6 +106,7 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
             raise missing(field)
     if pod is not None:
         _check_same_pod(request, message)
+    known(pod=f"{request.namespace}/{request.name}")
     ask = BindAsk(request.namespace, request.name, request.uid, request.node, pod, request.call.id)
     answer = await _called(prepared, "bind", ask)
     if not isinstance(answer, Bind):
@@ -152,18 +153,18 @@ def _versions(
     """The policy for the args of a call, which its trace names."""
     required(request, "call")
     call = request.call
-    trace.note("extender.call.id", call.id)
-    trace.note("extender.backend.name", call.backend)
+    note("extender.call.id", call.id)
+    note("extender.backend.name", call.backend)
     if call.cluster:
-        trace.note("extender.cluster.name", call.cluster)
+        note("extender.cluster.name", call.cluster)
     return backend._versions(NamedArgs.of(call))
 
 
 def _prepared(backend: Backend, versions: Versions, call: policy_pb2.Call, verb: str) -> tuple[Prepared, Terms]:
     """Of this policy, the version that answers a call, which its trace names."""
     prepared, terms = backend._policy_reading(versions, call, verb)
-    trace.note("extender.policy.name", prepared.declaration.name)
-    trace.note("extender.policy.revision", prepared.declaration.revision)
+    note("extender.policy.name", prepared.declaration.name)
+    note("extender.policy.revision", prepared.declaration.revision)
     return prepared, terms
 
 

@@ -42,6 +42,15 @@ class Prepared:
         """The methods, and the functions of paths, that are coroutine functions."""
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the policy can decide now."""
+        try:
+            self.policy.ready()
+        except Exception:
+            return False
+        return True
+
+    @property
     def binds(self) -> bool:
         """Whether the policy declares the verb bind."""
         return "Bind" in self.declaration.terms
@@ -150,6 +159,14 @@ class Backend:
     def _known(self) -> Prepared | None:
         """The policy, if it is known before args come."""
         return self._fixed.newest()
+
+    def _is_ready(self) -> bool:
+        """Whether all policies in use can decide now."""
+        try:
+            in_use = [versions.latest() for versions in self._recent.all()]
+        except Exception:
+            return False
+        return all(prepared.is_ready for prepared in in_use or filter(None, [self._known()]))
 
     def _exposed(self, refusal: str) -> Backend:
         """The same backend where other machines can call it without a certificate: it must not bind."""

@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from ._api.v1beta1 import hooks_pb2, info_pb2, policy_pb2
+from .changes import ChangedPart, NodeChange, PodChange
 from .verdict import NO_OPINION
 
 _NUMBERS = re.compile(r"(?<![\w./:-])\d+([.,]\d+)*")
@@ -63,6 +64,13 @@ def check_reasons(rejections: Mapping[int, policy_pb2.Rejection], nodes: Sequenc
                 f'filter rejects node "{other}" with the reason "{before}" and node "{node}" with "{reason}"; leave '
                 "numbers out of reasons: each new text makes kube-scheduler retry the pod"
             )
+
+
+def check_changes(verb: str, declared: frozenset[ChangedPart], response: hooks_pb2.ChangeResponse) -> None:
+    """A hook changes nothing that it does not declare."""
+    parts = PodChange._of(response.pod).parts.union(*(NodeChange._of(change).parts for change in response.nodes))
+    for part in sorted(parts - declared):
+        raise AssertionError(f"{verb} changes what it does not declare; add ChangedPart.{part.name} to Hook.changes")
 
 
 def check_pure(verb: str, first: Mapping[int, Any], again: Mapping[int, Any], nodes: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
 INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"
 HOOK_SERVICE = f"{API_VERSION}.HookService"
 OUTCOME_SERVICE = f"{API_VERSION}.OutcomeService"
+WATCH_SERVICE = f"{API_VERSION}.WatchService"
 
 CHANGE = "Change"
 """The only method of HookService."""
@@ -111,6 +112,7 @@ class Declaration:
         self.terms = {name: Terms(name, hook) for name, hook in served}
         """By the names of `VERBS`, in the order of their numbers."""
         self.response = _response(info, self.terms)
+        self.encoded = self.response.SerializeToString(deterministic=True)
         self.shown = {entry.path: entry for entry in reversed(info.shown)}
         """By the paths; the first of two equal ones."""
         self.observes_outcomes = info.is_observing
@@ -155,6 +157,7 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
         services.append(HOOK_SERVICE)
     if info.is_observing:
         services.append(OUTCOME_SERVICE)
+    services.append(WATCH_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,
         version=info.version,

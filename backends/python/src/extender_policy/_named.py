@@ -79,6 +79,11 @@ class Recent:
             known.is_repeated = True
             return known.versions
 
+    def all(self) -> list[Versions]:
+        """Those that are known."""
+        with self._lock:
+            return [kept.versions for kept in self._kept.values()]
+
     def keep(self, digest: bytes, versions: Versions, size: int) -> Versions:
         """Keeps the policy for args of this size. Of two threads that make the same, one policy is kept."""
         with self._lock:

@@ -87,7 +87,7 @@ class _Held:
         self._found: Sequence[Row | None] = ()
         if form == "rows":
             _check_count(nodes.count, len(nodes.rows.rows))
-            self._found = _inline("rows", nodes.rows.rows, terms)
+            self._found = _inline("rows", nodes.rows.rows, terms, tables)
         elif form == "table":
             self._read_table(nodes.count, nodes.table, terms, tables)
         else:
@@ -101,7 +101,7 @@ class _Held:
             raise invalid(
                 f"nodes.table.ids has {zeros} zeros and there are {len(named.rows)} rows; each zero stands for a row"
             )
-        inline = iter(_inline("table", named.rows, terms))
+        inline = iter(_inline("table", named.rows, terms, tables))
         table = tables.find(named.table)
         # The values of other rows could stand for other keys.
         if table is None or table.holds.rows_key != terms.rows_key:
@@ -132,20 +132,27 @@ def _check_count(count: int, rows: int) -> None:
         raise exhausted(f"nodes.count is {count}; at most {MAX_NODES} nodes are read", "TOO_LARGE")
 
 
-def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
+def _inline(form: str, encoded: Sequence[bytes], terms: Terms, tables: Tables) -> list[Row]:
     if terms.rows.is_nothing and not any(encoded):
         return [_NOTHING] * len(encoded)
+    known = tables.last(terms.rows_key)
     rows = []
     try:
-        for row in encoded:
-            message = decoded(row, terms.rows)
-            rows.append(Row(message.name, RowContent(message)))
+        for content in encoded:
+            rows.append(known.get(content) or _row(content, terms))  # noqa: PERF401 - an error names the position
     except RowError as error:
         text = f"nodes.{form}.rows[{len(rows)}]{error}"
         if text.endswith("is missing"):
             text += "; what this policy declares to read has it"
         raise invalid(text) from error
+    if form == "rows":
+        tables.keep_last(terms.rows_key, dict(zip(encoded, rows, strict=True)))
     return rows
+
+
+def _row(encoded: bytes, terms: Terms) -> Row:
+    message = decoded(encoded, terms.rows)
+    return Row(message.name, RowContent(message))
 
 
 def placed_pod(encoded: bytes, terms: Terms, call: policy_pb2.Call) -> Pod:

@@ -30,6 +30,7 @@ class RowContent(Content):
         "conditions",
         "counts",
         "images",
+        "nominated",
         "provider_id",
         "raw_json",
         "system_info",
@@ -46,6 +47,7 @@ class RowContent(Content):
     capacity: Resources | None
     allocatable: Resources | None
     usage: NodeUsage | None
+    nominated: NodeUsage | None
     images: tuple[NodeImage, ...]
     system_info: SystemInfo | None
     addresses: tuple[NodeAddress, ...]
@@ -63,7 +65,8 @@ class RowContent(Content):
         "unschedulable": lambda content: content._message.facts.unschedulable,
         "capacity": lambda content: _amounts(content._message.facts, "capacity"),
         "allocatable": lambda content: _amounts(content._message.facts, "allocatable"),
-        "usage": lambda content: usage(content._message.usage) if content._message.HasField("usage") else None,
+        "usage": lambda content: _usage(content._message, "usage"),
+        "nominated": lambda content: _usage(content._message, "nominated"),
         "images": lambda content: mirrored(content._message.facts.images),
         "system_info": lambda content: (
             mirrored(content._message.facts.system_info) if content._message.facts.HasField("system_info") else None
@@ -84,6 +87,10 @@ class RowContent(Content):
 
 def _amounts(facts: node_pb2.NodeFacts, name: str) -> Resources | None:
     return resources(getattr(facts, name)) if facts.HasField(name) else None
+
+
+def _usage(row: node_pb2.NodeRow, name: str) -> NodeUsage | None:
+    return usage(getattr(row, name)) if row.HasField(name) else None
 
 
 class Counts:

@@ -11,9 +11,10 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ._backend import Backend
+from ._calls import CallFilter
 from ._tls import Tls
 from .async_server import AsyncServer
 from .errors import DeclarationError, ServeError
@@ -26,8 +27,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 BAD_USAGE = 2
 
 EPILOG = """\
-Prints `listening on HOST:PORT` when it is ready; the log goes to standard error. SIGTERM finishes calls in progress, a
-second one ends at once. Changed TLS files are read again for new connections.
+The variable [env: ...] counts where its option is not given, unless it is empty; it is true or false for an option
+without a value. Prints `listening on HOST:PORT` when it is ready; the log goes to standard error. SIGTERM finishes
+calls in progress, a second one ends at once. Changed TLS files are read again for new connections.
 
 Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the standard
 variables name one: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317, OTEL_EXPORTER_OTLP_PROTOCOL,
@@ -140,33 +142,33 @@ def argument_parser(
     usage = argparse.ArgumentParser(
         description=description, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    usage.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        type=_address,
-        default=Options().address,
-        help="where to listen; port 0 takes a free one [default: 127.0.0.1:0]",
-    )
-    usage.add_argument("--tls-cert", metavar="FILE", help="the server's certificate chain, in PEM")
-    usage.add_argument("--tls-key", metavar="FILE", help="its private key, in PEM")
-    usage.add_argument("--tls-client-ca", metavar="FILE", help="clients must present a certificate of this CA, in PEM")
-    usage.add_argument(
-        "--allow-unauthenticated-bind",
-        action="store_true",
-        help="serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address "
-        "may bind pods",
-    )
+    for option in OPTIONS:
+        # Without an option its variable counts, so there is no default here.
+        given: dict[str, Any] = {"metavar": option.value, "type": option.read}
+        if option.read is _boolean:
+            given = {"action": "store_const", "const": True}
+        usage.add_argument(option.flag, help=f"{option.help} [env: {option.variable}]", **given)
     return usage
 
 
 def options_from(usage: argparse.ArgumentParser, given: argparse.Namespace) -> Options:
-    """The options that were given. Exits with 2 if they do not fit together."""
+    """The options that were given, or those of the environment. Exits with 2 if they cannot be used."""
+    found: dict[str, Any] = {}
+    for option in OPTIONS:
+        value, text = getattr(given, option.name), os.environ.get(option.variable, "")
+        try:
+            found[option.name] = option.read(text) if value is None and text else value
+        except argparse.ArgumentTypeError as error:
+            usage.error(f"{option.variable}: {error}")
     for name, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert"), ("tls_client_ca", "tls_cert")):
-        if getattr(given, name) is not None and getattr(given, other) is None:
-            option, missing = (f"--{text.replace('_', '-')}" for text in (name, other))
-            usage.error(f"{option} is given without {missing}; expected --tls-cert FILE and --tls-key FILE together")
-    tls = None if given.tls_cert is None else Tls(given.tls_cert, given.tls_key, given.tls_client_ca)
-    return Options(address=given.address, tls=tls, allow_unauthenticated_bind=given.allow_unauthenticated_bind)
+        if found[name] is not None and found[other] is None:
+            place, missing = (f"--{text.replace('_', '-')}" for text in (name, other))
+            if getattr(given, name) is None:
+                place = f"EXTENDER_POLICY_{name.upper()}"
+            usage.error(f"{place} is given without {missing}; expected --tls-cert FILE and --tls-key FILE together")
+    cert, key, client_ca = (found.pop(name) for name in ("tls_cert", "tls_key", "tls_client_ca"))
+    tls = None if cert is None else Tls(cert, key, client_ca)
+    return Options(tls=tls, **{name: value for name, value in found.items() if value is not None})
 
 
 def _address(text: str) -> Address:
@@ -176,9 +178,54 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(f"invalid value {text!r}; expected HOST:PORT such as 0.0.0.0:9000") from None
 
 
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}; expected true or false")
+    return text == "true"
+
+
+class _Option(NamedTuple):
+    """An option of every program, and its variable."""
+
+    name: str
+    """In Python."""
+    read: Callable[[str], Any]
+    value: str
+    """What --help says that it takes."""
+    help: str
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        return f"EXTENDER_POLICY_{self.name.upper()}"
+
+
+OPTIONS = (
+    _Option("address", _address, "HOST:PORT", "where to listen; port 0 takes a free one [default: 127.0.0.1:0]"),
+    _Option("tls_cert", str, "FILE", "the server's certificate chain, in PEM"),
+    _Option("tls_key", str, "FILE", "its private key, in PEM"),
+    _Option("tls_client_ca", str, "FILE", "clients must present a certificate of this CA, in PEM"),
+    _Option(
+        "allow_unauthenticated_bind",
+        _boolean,
+        "",
+        "serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address may "
+        "bind pods",
+    ),
+    _Option("metrics_address", _address, "HOST:PORT", "serve GET /metrics for Prometheus there [default: nowhere]"),
+    _Option("log_calls", _boolean, "", "write a line for each call to the log"),
+)
+
+
 def log_to_stderr() -> None:
     """The log of a program that does not set up one of its own."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(CallFilter())
+    text = "%(asctime)s %(levelname)s %(name)s: %(message)s%(call)s"
+    logging.basicConfig(level=logging.INFO, handlers=[handler], format=text)
 
 
 def _run(arguments: Sequence[str] | None, serve_with: Callable[[Options], object]) -> NoReturn:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import Message
@@ -13,6 +14,7 @@ from grpc import StatusCode
 
 from . import _answer, _introspect, _outcomes, _verbs
 from ._backend import Backend
+from ._calls import INTROSPECT, Call
 from ._declaration import (
     CHANGE,
     HOOK_SERVICE,
@@ -22,11 +24,17 @@ from ._declaration import (
     OUTCOME_SERVICE,
     POLICY_SERVICE,
     REPORT,
+    WATCH_SERVICE,
 )
-from ._errors import CallError, FailureLog, call_error, exhausted, invalid
+from ._errors import LOG, CallError, FailureLog, call_error, exhausted, invalid
 from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
 from ._untyped import ReflectionRequest, ReflectionResponse, add_health
+from ._watch import Watch, Watches
+from .options import Options
+
+if TYPE_CHECKING:
+    from ._metrics import Metrics
 
 HEALTH_SERVICE = "grpc.health.v1.Health"
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
@@ -38,6 +46,7 @@ SERVICES = (
     INTROSPECTION_SERVICE,
     HOOK_SERVICE,
     OUTCOME_SERVICE,
+    WATCH_SERVICE,
     HEALTH_SERVICE,
     REFLECTION_V1,
     REFLECTION_V1ALPHA,
@@ -63,9 +72,6 @@ TURN_SECONDS = 0.5
 """How long the message of a call may arrive while another call waits."""
 
 MAX_CONNECTIONS = 1000
-
-INTROSPECT = "Introspect"
-"""The only one of IntrospectionService."""
 
 MAX_SHOWN = 16
 """The requests for introspection in progress: those of four gateways."""
@@ -122,7 +128,12 @@ def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
 
 
 def add_services(
-    server: Any, health: Any, method: Callable[[str], Any], sync_nodes: Callable[..., Any], reflect: Callable[..., Any]
+    server: Any,
+    health: Any,
+    method: Callable[[str], Any],
+    sync_nodes: Callable[..., Any],
+    watch: Callable[..., Any],
+    reflect: Callable[..., Any],
 ) -> None:
     """Adds the services to a server of either kind: with `method`, the handlers of methods with one answer."""
     # A unary handler of grpcio receives the message at once, however many others are being received, and never ends a
@@ -136,6 +147,7 @@ def add_services(
         HOOK_SERVICE: {CHANGE: unary(method(CHANGE))},
         OUTCOME_SERVICE: {REPORT: unary(method(REPORT))},
         NODE_TABLE_SERVICE: {"SyncNodes": stream(sync_nodes)},
+        WATCH_SERVICE: {"Watch": stream(watch)},
         INTROSPECTION_SERVICE: {INTROSPECT: unary(method(INTROSPECT))},
         REFLECTION_V1: info,
         REFLECTION_V1ALPHA: info,
@@ -148,35 +160,70 @@ def add_services(
 class Service:
     """The methods with one answer over encoded messages."""
 
-    def __init__(self, backend: Backend, tracer: Tracer) -> None:
+    def __init__(self, backend: Backend, options: Options) -> None:
+        """Raises `ServeError`."""
         self.backend = backend
         self.tables = Tables()
-        self.tracer = tracer
+        self._watches = Watches()
+        self.tracer = Tracer.start(backend)
         self._free = threading.BoundedSemaphore(MAX_SHOWN)
         self._failures = FailureLog()
+        self._options = options
+        self._metrics: Metrics | None = None
+
+    def serve_metrics(self) -> None:
+        """Serves metrics from now on, if they are wanted. Raises `ServeError`."""
+        if self._options.metrics_address is not None:
+            from ._metrics import Metrics
+
+            gauges: dict[str, tuple[str, Callable[[], float]]] = {
+                "tables": ("Node tables that gateways keep here.", lambda: len(self.tables.sizes())),
+                "table_nodes": ("Nodes in all tables.", lambda: sum(self.tables.sizes())),
+                "ready": ("1 if the policy can decide, 0 if it is not ready.", self.backend._is_ready),
+            }
+            self._metrics = Metrics(self._options.metrics_address, gauges)
+            LOG.info("metrics are served at http://%s/metrics", self._metrics.address)
+
+    def end(self) -> None:
+        """After the last call."""
+        if self._metrics is not None:
+            self._metrics.stop()
+        self.tracer.end()
 
     async def answer(
         self, method: str, encoded: bytes, metadata: Any, is_active: Callable[[], bool] = lambda: True
     ) -> bytes:
         """The encoded answer, with the span of a traced call. Raises `CallError`."""
-        followed = self.tracer.follow(method, metadata or ())
-        if followed is None:
-            return await self._encoded(method, encoded)
-        with followed:
-            try:
-                answer = await self._encoded(method, encoded)
-            except CallError as error:
-                followed.ended(error.code, error.message)
-                raise
-            except asyncio.CancelledError:
-                followed.ended(StatusCode.CANCELLED)
-                raise
-            except GeneratorExit:
-                # The policy waits, which the server with threads cannot do.
-                followed.ended(StatusCode.INTERNAL)
-                raise
-            followed.ended(StatusCode.OK if is_active() else StatusCode.CANCELLED)
-            return answer
+        call = Call(method, self.tracer.follow(method, metadata or ()))
+        try:
+            with call:
+                return await self._followed(call, encoded, is_active)
+        finally:
+            if self._metrics is not None:
+                self._metrics.count(call)
+            if self._options.log_calls:
+                call.log()
+
+    async def _followed(self, call: Call, encoded: bytes, is_active: Callable[[], bool]) -> bytes:
+        try:
+            answer = await self._encoded(call.method, encoded)
+        except CallError as error:
+            call.ended(error.code, error.message)
+            raise
+        except asyncio.CancelledError:
+            call.ended(StatusCode.CANCELLED)
+            raise
+        except GeneratorExit:
+            # The policy waits, which the server with threads cannot do.
+            call.ended(StatusCode.INTERNAL)
+            raise
+        call.ended(StatusCode.OK if is_active() else StatusCode.CANCELLED)
+        return answer
+
+    def watch(self, encoded: bytes) -> Watch:
+        """A stream that reports changes. Raises `CallError` as the handshake does."""
+        with self._failing("GetInfo"):
+            return self._watches.open(self.backend, encoded)
 
     async def _answer(self, method: str, encoded: bytes) -> Message:
         if method == "GetInfo":
@@ -199,9 +246,14 @@ class Service:
             self._free.release()
 
     async def _encoded(self, method: str, encoded: bytes) -> bytes:
+        with self._failing(method):
+            return (await self._answer(method, encoded)).SerializeToString()
+
+    @contextmanager
+    def _failing(self, method: str) -> Iterator[None]:
         """An exception fails only this call: one pod that triggers a bug must not stop a cluster."""
         try:
-            return (await self._answer(method, encoded)).SerializeToString()
+            yield
         except (Exception, SystemExit) as raised:
             error = call_error(method, raised)
             if error.code is StatusCode.INTERNAL:

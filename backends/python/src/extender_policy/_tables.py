@@ -7,7 +7,7 @@ by its random name, so several gateways, and several selections of one gateway, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -43,6 +43,13 @@ DECODED_JSON = 3
 
 ROWS_AT_ONCE = 64
 """After this many rows other calls run: checking thousands of rows in one go would delay them."""
+
+
+MAX_LAST_BYTES = 16 << 20
+"""The memory of the rows of a call of which the next call may have the same; those of larger calls are not kept."""
+
+MAX_LAST = 8
+"""The declarations whose last rows are kept."""
 
 
 class Holds:
@@ -88,6 +95,9 @@ class Table:
         """Replaced as a whole, so that a call sees all of a message or none of it."""
 
 
+_NO_ROWS: Mapping[bytes, Row] = {}
+
+
 class Tables:
     """The tables of one server."""
 
@@ -97,11 +107,29 @@ class Tables:
         self._max_tables = max_tables
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._last: dict[bytes, Mapping[bytes, Row]] = {}
         self._is_stopped = False
 
     def find(self, name: str) -> Table | None:
         """The table of this name, if its stream is open."""
         return self._by_name.get(name)
+
+    def last(self, rows_key: bytes) -> Mapping[bytes, Row]:
+        """The rows of the last call that brought its nodes, for a declaration, by their bytes."""
+        return self._last.get(rows_key, _NO_ROWS)
+
+    def keep_last(self, rows_key: bytes, rows: Mapping[bytes, Row]) -> None:
+        """The next call usually has the same rows: those of nodes that did not change."""
+        size = DECODED * sum(map(len, rows)) + (CONTENT_OVERHEAD_BYTES + ROW_OVERHEAD_BYTES) * len(rows)
+        with self._lock:
+            if rows_key not in self._last and len(self._last) >= MAX_LAST:
+                del self._last[next(iter(self._last))]
+            self._last[rows_key] = rows if size <= MAX_LAST_BYTES else _NO_ROWS
+
+    def sizes(self) -> list[int]:
+        """How many nodes each table has."""
+        with self._lock:
+            return [len(table.current.by_id) for table in self._by_name.values()]
 
     def stop(self) -> None:
         """From now on tables stay when their streams end, for the calls that still arrive."""

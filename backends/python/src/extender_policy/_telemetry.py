@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from grpc import StatusCode
@@ -92,13 +91,12 @@ class Tracer:
 
 
 class Followed:
-    """A traced call. Entered, it is the current span of the thread or task."""
+    """The span of a traced call."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
         self._set: set[str] = set()
         self._events = 0
-        self._token: Token[trace.Span | None] | None = None
         self._context: Any = None
 
     def __enter__(self) -> Followed:
@@ -106,15 +104,12 @@ class Followed:
         from opentelemetry.trace import set_span_in_context
 
         self._context = context.attach(set_span_in_context(self._span))
-        self._token = trace.CURRENT.set(self)
         return self
 
     def __exit__(self, kind: object, error: object, stack: object) -> None:
         from opentelemetry import context
 
-        if self._token is not None:
-            trace.CURRENT.reset(self._token)
-            context.detach(self._context)
+        context.detach(self._context)
         self._span.end()
 
     @property

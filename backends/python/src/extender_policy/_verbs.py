@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from . import _hooks, trace
+from . import _hooks
 from ._answer import Asked, _decoded, _prepared, _versions, filtered, preempted, scored
 from ._api.sdk import wire_pb2
 from ._api.v1beta1 import hooks_pb2, policy_pb2
 from ._backend import Backend, Versions
+from ._calls import known, note
 from ._declaration import CHANGE, HOOKS, VERBS
 from ._errors import call_error, in_sentence, invalid, missing
 from ._question import Missed, Question
@@ -60,7 +61,8 @@ def _hook(number: int) -> str:
     name = _HOOKS.get(number)
     if name is None:
         raise invalid(f"hook is {number}; expected VERB_BEFORE_FILTER, VERB_BEFORE_FILTER_NODES or VERB_BEFORE_SCORE")
-    trace.note("extender.hook", in_sentence(name))
+    note("extender.hook", in_sentence(name))
+    known(method=name)
     return name
 
 
@@ -72,9 +74,10 @@ async def _answered(
     try:
         question = Question(request, terms, tables)
     except Missed as missed:
-        trace.note("extender.miss", policy_pb2.Miss.Name(missed.miss))
+        note("extender.miss", policy_pb2.Miss.Name(missed.miss))
         return verb.response(result=policy_pb2.Result(miss=missed.miss))
+    known(pod=question.pod)
     decided = await verb.decided(Asked(prepared, terms, request, question, names))
-    trace.note("extender.nodes.evaluated", question.count)
+    note("extender.nodes.evaluated", question.count)
     result = policy_pb2.Result(evaluated=question.count, revision=prepared.declaration.revision)
     return verb.response(result=result, **decided)

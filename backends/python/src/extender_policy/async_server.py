@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn
+from contextlib import closing
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from grpc import StatusCode
@@ -28,10 +29,12 @@ from ._service import (
     no_message,
 )
 from ._tables import MAX_TABLES, Filling
-from ._telemetry import Tracer
 from ._untyped import SERVING, AsyncHealthServicer, AsyncReflectionServicer
+from ._watch import CHANGED, WATCH_SECONDS
 from .options import Address, Options
 from .policy import Policy
+
+T = TypeVar("T")
 
 
 class AsyncServer:
@@ -42,7 +45,7 @@ class AsyncServer:
         self._options = options or Options()
         backend = self._options.permitted(backend_of(backend))
         credentials = self._options.credentials()
-        self._service = Service(backend, Tracer.start(backend))
+        self._service = Service(backend, self._options)
         self._stopping = asyncio.Event()
         self._turns = asyncio.BoundedSemaphore(MAX_RECEIVING)
         self._waiting = 0
@@ -50,9 +53,10 @@ class AsyncServer:
         self._server = grpc.aio.server(options=channel_options(reuse_port=self._options.reuse_port))
         self._health = AsyncHealthServicer()
         reflect = AsyncReflectionServicer(SERVICES).ServerReflectionInfo
-        add_services(self._server, self._health, self._method, self._sync_nodes, reflect)
+        add_services(self._server, self._health, self._method, self._sync_nodes, self._watch, reflect)
         self.address: Address = self._options.bind(self._server, credentials)
         """Where it listens."""
+        self._service.serve_metrics()
 
     async def start(self) -> None:
         """Begins to answer."""
@@ -64,27 +68,31 @@ class AsyncServer:
         """Ends: no new calls, those in progress finish within `Options.drain`, and the last spans are sent."""
         await self._health.enter_graceful_shutdown()
         self._service.tables.stop()
-        # Open streams would delay draining.
         self._stopping.set()
         await self._server.stop(self._options.drain)
-        await asyncio.to_thread(self._service.tracer.end)
+        await asyncio.to_thread(self._service.end)
 
     def _method(self, name: str) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
         service = self._service
 
         async def answered(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            try:
-                encoded = await self._message(messages)
-            except asyncio.TimeoutError:
-                await _end(context, late())
-            if encoded is None:
-                await _end(context, no_message())
+            encoded = await self._received(messages, context)
             try:
                 return await service.answer(name, encoded, context.invocation_metadata())
             except CallError as error:
                 await _end(context, error)
 
         return answered
+
+    async def _received(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
+        """The message of a call, which ends if it does not come."""
+        try:
+            encoded = await self._message(messages)
+        except asyncio.TimeoutError:
+            await _end(context, late())
+        if encoded is None:
+            await _end(context, no_message())
+        return encoded
 
     async def _message(self, messages: AsyncIterator[bytes]) -> bytes | None:
         """The message of a call.
@@ -115,33 +123,43 @@ class AsyncServer:
             await _end(context, many_tables())
         self._streams += 1
         filling = Filling(self._service.tables)
-        stopping = asyncio.ensure_future(self._stopping.wait())
         try:
-            await self._fill(filling, messages, context, stopping)
+            await self._fill(filling, messages, context)
         except CallError as error:
             await _end(context, error)
         finally:
             self._streams -= 1
-            stopping.cancel()
             filling.close()
 
-    async def _fill(
-        self, filling: Filling, messages: AsyncIterator[bytes], context: Any, stopping: asyncio.Future[Any]
-    ) -> None:
-        while True:
-            reading = asyncio.ensure_future(anext(messages, None))
-            try:
-                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
-                if not reading.done():
-                    raise CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN)
-                message = reading.result()
-            finally:
-                reading.cancel()
-            if message is None:
-                return
+    async def _fill(self, filling: Filling, messages: AsyncIterator[bytes], context: Any) -> None:
+        while (message := await self._unless_stopping(anext(messages, None))) is not None:
             for _ in filling.apply(message):
                 await asyncio.sleep(0)
             await context.write(table_pb2.SyncNodesResponse(applied=filling.version).SerializeToString())
+
+    async def _watch(self, messages: AsyncIterator[bytes], context: Any) -> None:
+        encoded = await self._received(messages, context)
+        try:
+            with closing(self._service.watch(encoded)) as watch:
+                while True:
+                    await context.write(CHANGED)
+                    while not watch.has_changed():
+                        await self._unless_stopping(asyncio.sleep(WATCH_SECONDS))
+        except CallError as error:
+            await _end(context, error)
+
+    async def _unless_stopping(self, waiting: Awaitable[T]) -> T:
+        """The result. Raises `CallError` when the server stops: open streams would delay draining."""
+        result = asyncio.ensure_future(waiting)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((result, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not result.done():
+                raise CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN)
+            return result.result()
+        finally:
+            result.cancel()
+            stopping.cancel()
 
 
 async def _end(context: Any, error: CallError) -> NoReturn:

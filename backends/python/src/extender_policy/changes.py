@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from ._api.v1beta1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._limits import CHANGE_REASON_BYTES
-from ._messages import node_affinity_message, nonzero_message, resources_message
+from ._messages import fields, node_affinity_message, nonzero_message, pod_affinity_message, resources_message
 from .reads import quoted
 from .resources import (
     EFFECTS,
@@ -20,8 +20,10 @@ from .resources import (
     NodeAffinity,
     NodeUsage,
     NonZero,
+    PodAffinity,
     Resources,
     Toleration,
+    TopologySpreadConstraint,
     check_toleration,
     given_toleration,
     named_amounts,
@@ -44,6 +46,12 @@ class ChangedPart(IntEnum):
     """`PodChange.add_toleration` and `PodChange.remove_toleration`."""
     POD_REQUESTS = info_pb2.CHANGED_PART_POD_REQUESTS
     """`PodChange.add_requests`."""
+    POD_ANNOTATIONS = info_pb2.CHANGED_PART_POD_ANNOTATIONS
+    """`PodChange.set_annotation` and `PodChange.remove_annotation`."""
+    POD_AFFINITY = info_pb2.CHANGED_PART_POD_AFFINITY
+    """`PodChange.pod_affinity`."""
+    POD_TOPOLOGY_SPREAD = info_pb2.CHANGED_PART_POD_TOPOLOGY_SPREAD
+    """`PodChange.topology_spread`."""
     NODE_LABELS = info_pb2.CHANGED_PART_NODE_LABELS
     """`NodeChange.set_label` and `NodeChange.remove_label`."""
     NODE_TAINTS = info_pb2.CHANGED_PART_NODE_TAINTS
@@ -56,7 +64,7 @@ class ChangedPart(IntEnum):
 
 def _part(kind: str, field: str) -> ChangedPart | None:
     """What a field of a change's message changes: a part has the name of its fields."""
-    name = re.sub("^(add|set|remove)_", "", field).replace("holds", "usage")
+    name = re.sub("^(add|set|remove|pod)_", "", field).replace("holds", "usage")
     return ChangedPart.__members__.get(f"{kind}_{name}".upper())
 
 
@@ -135,6 +143,14 @@ class PodChange(_Change[hooks_pb2.PodChange]):
     _KIND = "POD"
     _MESSAGE = hooks_pb2.PodChange
 
+    def set_annotation(self, key: str, value: str) -> PodChange:
+        """Adds or replaces an annotation."""
+        return self._with(set_annotations={key: value})
+
+    def remove_annotation(self, key: str) -> PodChange:
+        """Removes an annotation, if it is set."""
+        return self._with(remove_annotations=[key])
+
     def set_node_selector(self, key: str, value: str) -> PodChange:
         """Adds or replaces an entry of the node selector."""
         return self._with(set_node_selector={key: value})
@@ -155,6 +171,18 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         changed = self._copy()
         changed._message.ClearField("node_affinity")
         changed._message.remove_node_affinity = True
+        return changed
+
+    def pod_affinity(self, affinity: PodAffinity) -> PodChange:
+        """Replaces the affinity and anti-affinity to pods; without terms the pod has none."""
+        changed = self._copy()
+        changed._message.pod_affinity.CopyFrom(pod_affinity_message(affinity))
+        return changed
+
+    def topology_spread(self, *constraints: TopologySpreadConstraint) -> PodChange:
+        """Replaces all topology spread constraints; without any the pod has none."""
+        changed = self._copy()
+        changed._message.topology_spread.CopyFrom(hooks_pb2.TopologySpread(constraints=fields(constraints)))
         return changed
 
     def add_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:

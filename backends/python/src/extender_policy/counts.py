@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 from ._api.v1beta1 import node_pb2, pod_pb2
 from ._layout import SentCount
@@ -72,15 +72,19 @@ class PodsLike:
     takes `at_least`: neither then takes an unknown number for 0.
     """
 
-    __slots__ = ("at_least", "at_most", "counted")
+    __slots__ = ("_counted", "at_least", "at_most")
 
-    def __init__(self, counted: PodCount | None, at_most: int) -> None:
-        self.counted = counted
-        """The count; `None` if it is left out. See `Node.omitted_pods` and `Domains.omitted_pods`."""
+    def __init__(self, counted: tuple[Any, ...] | None, at_most: int) -> None:
+        self._counted = counted
         self.at_most = at_most
         """The most pods that there can be, with those that are being deleted."""
         self.at_least = 0 if counted is None else at_most
         """The fewest pods that there can be, with those that are being deleted."""
+
+    @property
+    def counted(self) -> PodCount | None:
+        """The count; `None` if it is left out. See `Node.omitted_pods` and `Domains.omitted_pods`."""
+        return None if self._counted is None else PodCount(*self._counted)
 
     def __repr__(self) -> str:
         return f"PodsLike({self.at_least}..={self.at_most})"
@@ -95,5 +99,4 @@ def like(
     """The pods with this namespace and value. `unlisted`: the most pods with a value that is left out."""
     if found is None and unlisted:
         return PodsLike(None, unlisted)
-    count = PodCount(by, found, *attribute)
-    return PodsLike(count, count.pods)
+    return PodsLike((by, found, *attribute), 0 if found is None else found.pods)

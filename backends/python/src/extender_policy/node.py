@@ -28,6 +28,7 @@ _IMAGES = 1 << NodePart.IMAGES
 _SYSTEM_INFO = 1 << NodePart.SYSTEM_INFO
 _ADDRESSES = 1 << NodePart.ADDRESSES
 _PROVIDER_ID = 1 << NodePart.PROVIDER_ID
+_NOMINATED = 1 << NodePart.NOMINATED
 
 
 @final
@@ -101,6 +102,17 @@ class Node(Labelled[NodeKey, NodePrefix]):
         if not self._access.parts & _USAGE:
             self._access.undeclared_part(NodePart.USAGE)
         return self._content.usage
+
+    @property
+    def nominated(self) -> NodeUsage | None:
+        """What the pods that are nominated to the node (status.nominatedNodeName) request; `None` if it is not known.
+
+        They wait for room there after preemption: not bound, not ended, and no part of `usage`. The pod to be placed
+        is among them if it is nominated. `requested.pods` is their number. It lags behind like the usage.
+        """
+        if not self._access.parts & _NOMINATED:
+            self._access.undeclared_part(NodePart.NOMINATED)
+        return self._content.nominated
 
     def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:
         """The pods on the node that are like this one.

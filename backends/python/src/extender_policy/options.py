@@ -46,6 +46,11 @@ class Options:
     allow_unauthenticated_bind: bool = False
     """Serves a policy that binds also beyond loopback to clients without a certificate: whoever reaches the address may
     then bind pods."""
+    metrics_address: Address | None = None
+    """Where `GET /metrics` serves metrics of the calls, and those that the policy registers with prometheus-client;
+    `None`: nowhere. Needs the extra `metrics`."""
+    log_calls: bool = False
+    """Writes a line for each call to the log of the SDK, the logger "extender_policy"."""
     drain: float = 10.0
     """The most seconds that calls in progress may take after the first signal."""
     threads: int = 16

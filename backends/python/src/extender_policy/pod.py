@@ -214,7 +214,10 @@ class Pod(Labelled[PodKey, PodPrefix]):
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether one of the pod's tolerations tolerates the taint. Mirrors `ToleratesTaint` of k8s.io/api/core/v1."""
-        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+        for toleration in self.tolerations:  # noqa: SIM110 - a generator takes as long as the comparison
+            if toleration.tolerates(taint):
+                return True
+        return False
 
     @property
     def node_selector(self) -> Mapping[str, str]:
@@ -342,9 +345,10 @@ class Pod(Labelled[PodKey, PodPrefix]):
     def _attribute(self, by: PodsBy) -> tuple[str, str] | None:
         """What the pod has of an attribute by which pods are counted, if it has it."""
         attributes = self._content.attributes
-        if by not in attributes:
-            attributes[by] = self._find_attribute(by)
-        return attributes[by]
+        try:
+            return attributes[by]
+        except KeyError:
+            return attributes.setdefault(by, self._find_attribute(by))
 
     def _find_attribute(self, by: PodsBy) -> tuple[str, str] | None:
         if by.is_label:
@@ -359,9 +363,13 @@ class Pod(Labelled[PodKey, PodPrefix]):
             value = self.priority_class
         return ("", value) if value else None
 
+    def __str__(self) -> str:
+        """Namespace and name, or what is read of them."""
+        message = self._content._message
+        return "/".join(filter(None, (message.facts.namespace, message.identity.name)))
+
     def __repr__(self) -> str:
-        facts = self._content._message.facts
-        return f"Pod({facts.namespace + '/' if facts.namespace else ''}{self._content._message.identity.name})"
+        return f"Pod({self})"
 
 
 @final

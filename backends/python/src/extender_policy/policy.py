@@ -148,7 +148,7 @@ class Policy(ABC):
         """
 
     def ready(self) -> None:  # noqa: B027 - most policies are always ready
-        """Raises `NotReady` if the policy cannot decide now. Called before each call.
+        """Raises `NotReady` if the policy cannot decide now. Called before each call, and as often as `current`.
 
         A policy whose data is missing or stale (its price list is a day old) is not ready, and the failure policy that
         the operator chose decides.
@@ -158,7 +158,8 @@ class Policy(ABC):
         """The policy that answers from now on: this one, or a newer one that took its place.
 
         For a policy that is made from something that changes, such as a file or the time of day. Called before each
-        handshake and each call, from several threads at once, so it must be cheap. The newer one has another
+        handshake and each call, for each gateway that watches five times a second, and for each request for metrics,
+        from several threads at once, so it must be cheap. The newer one has another
         `Info.revision`, with which the gateway drops the answers that it has cached: so a verb that depends on such a
         thing may still be pure. If it declares other reads, this one still answers the calls that were made for it.
         """

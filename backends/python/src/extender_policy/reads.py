@@ -42,6 +42,8 @@ class NodePart(IntEnum):
     """`Node.addresses`."""
     PROVIDER_ID = info_pb2.NODE_PART_PROVIDER_ID
     """`Node.provider_id`."""
+    NOMINATED = info_pb2.NODE_PART_NOMINATED
+    """`Node.nominated`. The gateway must watch pods. A pure verb may read it, as `USAGE`."""
 
 
 class PodPart(IntEnum):
@@ -237,15 +239,16 @@ class Reads:
     def __init__(self) -> None:
         """Nothing yet: with this a verb knows how many nodes there are, and nothing else."""
         self._pod = Declared(frozenset(PodPart) - {PodPart.IDENTITY, PodPart.RAW_JSON})
-        self._node = Declared(frozenset(NodePart) - {NodePart.USAGE, NodePart.RAW_JSON, NodePart.IMAGES})
+        beside = {NodePart.USAGE, NodePart.NOMINATED, NodePart.RAW_JSON, NodePart.IMAGES}
+        self._node = Declared(frozenset(NodePart) - beside)
 
     @staticmethod
     def everything() -> Reads:
         """All facts and all labels of pods and nodes, the nodes' names included.
 
-        Not included are the identity of the pod, annotations, usage, JSON, counts of pods and the images of nodes: they
-        are declared beside it. Labels may be declared, too, for their keys. For `Info.binds` and `Info.before_filter`,
-        which have no nodes, it is everything of the pod.
+        Not included are the identity of the pod, annotations, usage, nominated pods, JSON, counts of pods and the
+        images of nodes: they are declared beside it. Labels may be declared, too, for their keys. For `Info.binds` and
+        `Info.before_filter`, which have no nodes, it is everything of the pod.
 
         For policies that cannot know before what they read: cached answers serve fewer pods, and rows of the node table
         change more often.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import Any, NoReturn
 
 import grpc
@@ -26,8 +27,8 @@ from ._service import (
     many_tables,
 )
 from ._tables import MAX_TABLES, Filling
-from ._telemetry import Tracer
 from ._untyped import SERVING, HealthServicer, ReflectionServicer
+from ._watch import CHANGED, MAX_WATCHES, WATCH_SECONDS
 from .errors import DeclarationError
 from .options import Address, Options
 from .policy import Policy
@@ -48,23 +49,26 @@ class Server:
         backend = self._options.permitted(backend_of(backend))
         check_threads(backend._known())
         credentials = self._options.credentials()
-        self._service = Service(backend, Tracer.start(backend))
+        self._service = Service(backend, self._options)
         self._streams: set[Any] = set()
         self._lock = threading.Lock()
         self._is_stopping = False
         self._receiving = Receiving()
         # Streams occupy threads for as long as they are open, and calls do not wait for slow introspection; threads are
         # started when they are needed.
-        workers = self._options.threads + MAX_TABLES + MAX_REFLECTIONS + MAX_SHOWN
+        workers = self._options.threads + MAX_TABLES + MAX_WATCHES + MAX_REFLECTIONS + MAX_SHOWN
         self._server = grpc.server(
             ThreadPoolExecutor(workers, thread_name_prefix="call"),
             options=channel_options(reuse_port=self._options.reuse_port),
         )
         self._health = HealthServicer(experimental_non_blocking=True)
-        reflect = _limited(MAX_REFLECTIONS, ReflectionServicer(SERVICES).ServerReflectionInfo)
-        add_services(self._server, self._health, self._method, self._sync_nodes, reflect)
+        sync_nodes = _limited(MAX_TABLES, self._sync_nodes, many_tables())
+        many = exhausted(f"at most {MAX_REFLECTIONS} streams of reflection are served", "OVERLOADED")
+        reflect = _limited(MAX_REFLECTIONS, ReflectionServicer(SERVICES).ServerReflectionInfo, many)
+        add_services(self._server, self._health, self._method, sync_nodes, self._watch, reflect)
         self.address: Address = self._options.bind(self._server, credentials)
         """Where it listens."""
+        self._service.serve_metrics()
 
     def start(self) -> None:
         """Begins to answer."""
@@ -84,7 +88,7 @@ class Server:
             context.cancel()
         self._server.stop(self._options.drain).wait()
         self._receiving.stop()
-        self._service.tracer.end()
+        self._service.end()
 
     def _method(self, name: str) -> Callable[[Iterator[bytes], grpc.ServicerContext], bytes]:
         service = self._service
@@ -104,21 +108,38 @@ class Server:
 
         return answered
 
-    def _sync_nodes(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    @contextmanager
+    def _stream(self, context: grpc.ServicerContext) -> Iterator[None]:
+        """An open stream, which ends when the server stops: it would delay draining."""
         with self._lock:
             if self._is_stopping:
                 _end(context, CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN))
-            if len(self._streams) >= MAX_TABLES:
-                _end(context, many_tables())
             self._streams.add(context)
-        filling = Filling(self._service.tables)
-        # A generator that waits for a message is not closed when the stream ends.
         try:
-            yield from _filled(filling, messages, context)
+            yield
         finally:
-            filling.close()
             with self._lock:
                 self._streams.discard(context)
+
+    def _sync_nodes(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        with self._stream(context), closing(Filling(self._service.tables)) as filling:
+            # A generator that waits for a message is not closed when the stream ends.
+            yield from _filled(filling, messages, context)
+
+    def _watch(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        with self._stream(context):
+            try:
+                watch = self._service.watch(self._receiving.message(messages, context))
+            except CallError as error:
+                _end(context, error)
+            with closing(watch):
+                # The thread is woken when the stream ends.
+                ended = threading.Event()
+                is_open = context.add_callback(ended.set)
+                while is_open:
+                    yield CHANGED
+                    while is_open and not watch.has_changed():
+                        is_open = not ended.wait(WATCH_SECONDS)
 
 
 def _filled(filling: Filling, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -146,12 +167,12 @@ def _end(context: grpc.ServicerContext, error: CallError) -> NoReturn:
     raise AssertionError("abort raises")
 
 
-def _limited(most: int, behavior: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def _limited(most: int, behavior: Callable[..., Iterator[Any]], many: CallError) -> Callable[..., Iterator[Any]]:
     free = threading.BoundedSemaphore(most)
 
     def limited(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not free.acquire(blocking=False):
-            _end(context, exhausted(f"at most {most} streams of reflection are served", "OVERLOADED"))
+            _end(context, many)
         try:
             yield from behavior(messages, context)
         finally:

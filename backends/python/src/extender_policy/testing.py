@@ -8,11 +8,11 @@
 
 A verb gets what the gateway would send for its `Verb.reads`, so a test fails if the policy reads anything else.
 `everything` is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
-declaration is complete. Methods may be coroutine functions.
+declaration is complete. Methods may be coroutine functions. `recorded` has the pod and the nodes of files or a cluster.
 
-An answer that the contract forbids raises `AssertionError`: a score outside of the scale, and a reason that is empty,
-counts or has control characters. A pure verb is asked twice, the second time with the nodes in another order, and must
-give each the same answer.
+An answer that the contract forbids raises `AssertionError`: a score outside of the scale, a change that is not
+declared, and a reason that is empty, counts or has control characters. A pure verb is asked twice, the second time with
+the nodes in another order, and must give each the same answer.
 """
 
 from __future__ import annotations
@@ -20,18 +20,27 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from . import _answer, _introspect, _outcomes, _sent, _verbs
 from ._api.v1beta1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, outcomes_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, Versions, backend_of
-from ._contract import by_position, check_pure, check_reasons, check_scores
+from ._contract import by_position, check_changes, check_pure, check_reasons, check_scores
 from ._declaration import CHANGE, HOOKS, VERBS, Terms
 from ._errors import call_error, in_sentence
-from ._messages import fields, node_affinity_message, nonzero_message, resources_message
+from ._messages import (
+    fields,
+    node_affinity_message,
+    nonzero_message,
+    pod_affinity_message,
+    resources_message,
+    usage_message,
+)
 from ._named import NamedArgs
 from ._tables import Tables
 from .changes import NodeChange, PodChange
@@ -147,8 +156,13 @@ class TestNode(_Built[node_pb2.NodeRow]):
     def usage(self, usage: NodeUsage) -> TestNode:
         """With the requests of the pods on it; without, the usage is unknown."""
         changed = self._copy()
-        changed._message.usage.requested.CopyFrom(resources_message(usage.requested))
-        changed._message.usage.nonzero.CopyFrom(nonzero_message(usage.nonzero))
+        changed._message.usage.CopyFrom(usage_message(usage))
+        return changed
+
+    def nominated(self, nominated: NodeUsage) -> TestNode:
+        """With the requests of the pods that are nominated to it; without, they are unknown."""
+        changed = self._copy()
+        changed._message.nominated.CopyFrom(usage_message(nominated))
         return changed
 
     def image(self, image: NodeImage) -> TestNode:
@@ -251,7 +265,7 @@ class TestPod(_Built[pod_pb2.Pod]):
 
     def pod_affinity(self, affinity: PodAffinity) -> TestPod:
         """With an affinity to pods."""
-        return self._facts(pod_affinity=pod_pb2.PodAffinity(**fields(affinity)))
+        return self._facts(pod_affinity=pod_affinity_message(affinity))
 
     def topology_spread(self, constraint: TopologySpreadConstraint) -> TestPod:
         """With a constraint, after the others."""
@@ -294,6 +308,35 @@ class TestPod(_Built[pod_pb2.Pod]):
         changed._call = copy.deepcopy(self._call)
         changed._call.MergeFrom(fields)
         return changed
+
+
+def recorded(path: str | os.PathLike[str]) -> tuple[TestPod, list[TestNode]]:
+    """The pod and the nodes that `extender-gateway try --objects FILE` has written, with everything that can be read.
+
+    Raises `ValueError` for a file that is not whole. Counts of pods are not in it: add pods with `TestNode.running`.
+    """
+    try:
+        request = policy_pb2.FilterRequest.FromString(Path(path).read_bytes())
+    except DecodeError as error:
+        raise _broken(path, f"not a FilterRequest: {error}") from error
+    rows = request.nodes.rows.rows
+    if not (request.pod.HasField("facts") and 0 < len(rows) == request.nodes.count):
+        raise _broken(path, "without its pod or some of its nodes")
+    if not all(row.name and row.HasField("facts") for row in rows):
+        raise _broken(path, "with a node that lacks its name or its facts")
+    request.pod.ClearField("topology_counts")
+    pod, nodes = TestPod(""), [TestNode(row.name) for row in rows]
+    pod._message = request.pod
+    for node, row in zip(nodes, rows, strict=True):
+        row.ClearField("pod_counts")
+        node._message = row
+    return pod, nodes
+
+
+def _broken(path: str | os.PathLike[str], what: str) -> ValueError:
+    return ValueError(
+        f"{os.fspath(path)} is {what}; write it again with extender-gateway try --pod FILE --nodes FILE --objects FILE"
+    )
 
 
 class TestCandidate:
@@ -499,6 +542,8 @@ def _asked(backend: Backend | Policy, verb: str, pod: TestPod, nodes: Sequence[T
         check_scores(declared, by_position(response), names)
     elif verb == "Filter":
         check_reasons(by_position(response), names)
+    elif verb in HOOKS:
+        check_changes(in_sentence(verb), declaration.terms[verb].changes, response)
     if declaration.terms[verb].is_pure and not more:
         again = _answered(source, verb, pod, nodes[::-1], more)
         last = len(nodes) - 1
@@ -553,6 +598,7 @@ __all__ = [
     "introspect",
     "observe",
     "preempt",
+    "recorded",
     "rejections",
     "score",
     "with_args",

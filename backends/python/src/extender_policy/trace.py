@@ -15,36 +15,12 @@ the span as the current one.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Protocol
+from ._calls import CURRENT, Value
 
 __all__ = ["Value", "attribute", "event", "traceparent"]
 
-Value = str | int | float | bool
-"""The value of an attribute."""
-
 MOST = 128
 """More attributes or events than these are dropped: a span describes a call, not each node."""
-
-
-class Span(Protocol):
-    """The span of a traced call."""
-
-    @property
-    def traceparent(self) -> str:
-        """Of this span."""
-
-    def set(self, key: str, value: Value) -> None:
-        """Sets an attribute."""
-
-    def note(self, key: str, value: Value) -> None:
-        """Sets an attribute of the SDK, which is always kept."""
-
-    def add(self, name: str) -> None:
-        """Records an event."""
-
-
-CURRENT: ContextVar[Span | None] = ContextVar("extender_policy_span", default=None)
 
 
 def attribute(key: str, value: Value) -> None:
@@ -52,23 +28,16 @@ def attribute(key: str, value: Value) -> None:
 
     Use your own keys, such as `acme.quota.left`.
     """
-    span = CURRENT.get()
-    if span is not None:
-        span.set(key, value)
-
-
-def note(key: str, value: Value) -> None:
-    """Sets an attribute of the SDK."""
-    span = CURRENT.get()
-    if span is not None:
-        span.note(key, value)
+    call = CURRENT.get()
+    if call is not None and call.span is not None:
+        call.span.set(key, value)
 
 
 def event(name: str) -> None:
     """Records an event at the current time. At most 128 are kept."""
-    span = CURRENT.get()
-    if span is not None:
-        span.add(name)
+    call = CURRENT.get()
+    if call is not None and call.span is not None:
+        call.span.add(name)
 
 
 def traceparent() -> str | None:
@@ -76,5 +45,5 @@ def traceparent() -> str | None:
 
     `None` if the call is not traced.
     """
-    span = CURRENT.get()
-    return None if span is None else span.traceparent
+    call = CURRENT.get()
+    return None if call is None or call.span is None else call.span.traceparent

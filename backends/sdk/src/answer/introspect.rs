@@ -4,7 +4,7 @@ use extender_policy_api::limits::{JSON_BYTES, PATH_TEXT_BYTES};
 use extender_policy_api::v1beta1 as api;
 
 use super::guarded;
-use crate::{Backend, Introspect, IntrospectError, backend::NamedArgs, error::CallError};
+use crate::{Backend, IntrospectAsk, IntrospectError, backend::NamedArgs, error::CallError};
 
 /// What a path shows.
 pub(crate) fn introspect(
@@ -15,7 +15,7 @@ pub(crate) fn introspect(
     let shown = guarded("Introspect", || {
         let prepared = backend.policy_for(NamedArgs::whole(&request.args)?)?;
         let shown = prepared.declaration.shown(&request.path).ok_or_else(|| CallError::NoPath(path()))?;
-        let ask = Introspect::new(shown, request)
+        let ask = IntrospectAsk::new(shown, request)
             .map_err(|name| CallError::NoParameter { path: path(), name: name.to_owned() })?;
         let value = prepared.policy.introspect(&ask).map_err(|error| match error {
             // Details of a bug are for the log.

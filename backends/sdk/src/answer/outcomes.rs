@@ -37,7 +37,7 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::{super::at_once, *};
-    use crate::{Info, NotReady, OutcomeKind, Policy, Verb, digest::sha256};
+    use crate::{Info, NotReady, OutcomeKind, Policy, Verb, digest::sha256, tests::Filters};
 
     /// The texts, the kind and the node.
     type Seen = (String, OutcomeKind, Option<String>);
@@ -68,14 +68,6 @@ mod tests {
     impl Policy for Unwritten {
         fn info(&self) -> Info {
             Observer::default().info()
-        }
-    }
-
-    struct Filters;
-
-    impl Policy for Filters {
-        fn info(&self) -> Info {
-            Info::new("filters", "1").filters(Verb::per_node())
         }
     }
 

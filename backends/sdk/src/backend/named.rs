@@ -16,7 +16,7 @@ static NONE: LazyLock<Digest> = LazyLock::new(|| sha256(b""));
 /// Args as a request names them.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedArgs<'a> {
-    pub(super) digest: Digest,
+    pub(crate) digest: Digest,
     /// `None` if only the digest is sent.
     pub(super) json: Option<&'a [u8]>,
 }
@@ -25,6 +25,11 @@ impl<'a> NamedArgs<'a> {
     /// Args that a request brings in full.
     pub(crate) fn whole(json: &'a [u8]) -> Result<Self, CallError> {
         Ok(Self { digest: Args::digest(json)?, json: Some(json) })
+    }
+
+    /// Args that a request brought before.
+    pub(crate) fn by(digest: Digest) -> Self {
+        Self { digest, json: None }
     }
 
     pub(crate) fn of(call: &'a Call) -> Result<Self, CallError> {

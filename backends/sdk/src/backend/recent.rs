@@ -61,6 +61,11 @@ impl Recent {
         self.entries.remove(once.or(self.entries.len().checked_sub(1))?)
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn versions(&self) -> impl Iterator<Item = &Arc<Versions>> {
+        self.entries.iter().map(|entry| &entry.versions)
+    }
+
     fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.bytes).sum()
     }
@@ -71,18 +76,10 @@ mod tests {
     use std::convert::identity;
 
     use super::*;
-    use crate::{Info, Policy, Verb, digest::sha256};
-
-    struct Any;
-
-    impl Policy for Any {
-        fn info(&self) -> Info {
-            Info::new("any", "1").filters(Verb::per_node())
-        }
-    }
+    use crate::{digest::sha256, tests::Filters};
 
     fn prepared() -> Arc<Versions> {
-        Arc::new(Versions::new(Box::new(Any), identity).unwrap())
+        Arc::new(Versions::new(Box::new(Filters), identity).unwrap())
     }
 
     fn remember(recent: &mut Recent, args: &[u8], versions: Arc<Versions>) {

@@ -124,6 +124,7 @@ mod tests {
             row("a", "y"),
             NodeRow { facts: None, ..row("a", "x") },
             NodeRow { usage: Some(NodeUsage::default()), ..row("a", "x") },
+            NodeRow { nominated: Some(NodeUsage::default()), ..row("a", "x") },
             NodeRow { raw_json: "{}".into(), ..row("a", "x") },
             NodeRow { pod_counts: vec![PodCounts::default()], ..row("a", "x") },
         ];

@@ -107,6 +107,11 @@ impl Rows {
         Some(RowRef { name: &named.name, content: &content.content })
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     fn apply(&mut self, change: Change) {
         let Change { version, upserts, removed } = change;
         self.version = version;

@@ -85,7 +85,7 @@ impl Stream {
     async fn message(&mut self) -> Result<Option<SyncNodesRequest>, Status> {
         tokio::select! {
             message = self.messages.message() => message,
-            () = self.tables.stopped() => Err(Status::unavailable("this backend is shutting down")),
+            () = self.tables.stopping().clone().begun() => Err(Status::unavailable("this backend is shutting down")),
         }
     }
 }

@@ -501,7 +501,7 @@ fn a_message_that_is_left_half_applied_gives_its_bytes_back() {
 fn tables_outlive_their_streams_when_the_server_stops() {
     let tables = Tables::default();
     let filling = begun(&tables, message(5, 1, &[(1, row("a"))], &[])).unwrap();
-    tables.stop();
+    tables.stopping().begin();
     drop(filling);
     assert_eq!(miss(&tables, &named(5, 1, &[1], vec![])), api::Miss::Unspecified);
 }

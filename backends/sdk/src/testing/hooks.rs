@@ -14,13 +14,13 @@ use crate::{
 /// What the policy changes about the pod before filter; [`PodChange::none`] if it changes nothing.
 ///
 /// ```
-/// # use extender_policy_sdk::{Change, Hook, Info, Pod, PodChange, Policy, Reads, testing};
+/// # use extender_policy_sdk::{ChangedPart, Hook, Info, Pod, PodChange, Policy, Reads, testing};
 /// # struct Batch;
 /// # impl Policy for Batch {
 /// #     fn info(&self) -> Info {
 /// #         let mut reads = Reads::new();
 /// #         reads.pod_label("batch");
-/// #         let hook = Hook::changing([Change::PodNodeSelector]).pure().reads(&reads);
+/// #         let hook = Hook::changes([ChangedPart::PodNodeSelector]).pure().reads(&reads);
 /// #         Info::new("batch", "1").before_filter(hook)
 /// #     }
 /// #     fn before_filter(&self, pod: &Pod) -> PodChange {
@@ -57,7 +57,9 @@ async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Re
     let changed = mistakes::of_pod(backend, verb, async || {
         let SentCall { call, pod, .. } = SentCall::new(backend, verb, pod, &[])?;
         let request = ChangeRequest { call, pod, nodes: None, hook: verb.into() };
-        Ok(PodChange::of(answer::change(backend, &Tables::default(), &request, patience).await?.pod))
+        let answer = answer::change(backend, &Tables::default(), &request, patience).await?;
+        mistakes::changes(backend, verb, &answer)?;
+        Ok(PodChange::of(answer.pod))
     });
     changed.await
 }
@@ -100,6 +102,7 @@ async fn nodes_changed(
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
         let request = ChangeRequest { call, pod, nodes: asked, hook: verb.into() };
         let answer = answer::change(backend, &Tables::default(), &request, patience).await?;
+        mistakes::changes(backend, verb, &answer)?;
         Ok(each(&answer.nodes, nodes))
     });
     Ok(named(changed.await?, nodes))
@@ -142,6 +145,7 @@ async fn changed(
         let SentCall { call, pod, nodes: asked } = SentCall::new(backend, verb, pod, nodes)?;
         let request = ChangeRequest { call, pod, nodes: asked, hook: verb.into() };
         let answer = answer::change(backend, &Tables::default(), &request, patience).await?;
+        mistakes::changes(backend, verb, &answer)?;
         let of_pod = PodChange::of(answer.pod);
         Ok(each(&answer.nodes, nodes).into_iter().map(|of_node| (of_pod.clone(), of_node)).collect())
     });

@@ -6,7 +6,7 @@ use extender_policy_api::v1beta1 as api;
 
 use super::TestNode;
 use crate::{
-    Backend, NO_OPINION,
+    Backend, NO_OPINION, NodeChange, PodChange,
     backend::{NamedArgs, method},
     error::{CallError, in_sentence},
 };
@@ -55,6 +55,25 @@ fn impure<T>(verb: api::Verb, about: &str) -> Result<T, CallError> {
 fn declared(backend: &Backend, verb: api::Verb) -> Result<api::VerbInfo, CallError> {
     let verbs = backend.policy_for(NamedArgs::whole(&[])?)?.declaration.response.verbs.clone();
     Ok(verbs.into_iter().find(|declared| declared.verb() == verb).unwrap_or_default())
+}
+
+/// A hook changes what it declares and nothing else.
+pub(super) fn changes(
+    backend: &Backend,
+    hook: api::Verb,
+    answer: &api::ChangeResponse,
+) -> Result<(), CallError> {
+    let declared = backend.policy_for(NamedArgs::whole(&[])?)?.called(hook)?.changes().clone();
+    let of_pod = PodChange::of(answer.pod.clone());
+    let of_nodes: Vec<_> = answer.nodes.iter().map(NodeChange::of).collect();
+    let mut parts = of_pod.parts().chain(of_nodes.iter().flat_map(NodeChange::parts));
+    match parts.find(|part| !declared.contains(part)) {
+        None => Ok(()),
+        Some(part) => forbidden(format!(
+            "{} changes {part:?}, which it does not declare; declare ChangedPart::{part:?} with Hook::changes",
+            in_sentence(method(hook)),
+        )),
+    }
 }
 
 fn forbidden<T>(text: String) -> Result<T, CallError> {
@@ -117,7 +136,8 @@ mod tests {
 
     use super::super::*;
     use crate::{
-        Change, Hook, Info, Node, NodeChange, NodePart, Nodes, Pod, PodChange, Reads, Scale, Verb, Verdict,
+        ChangedPart, Hook, Info, Node, NodeChange, NodePart, Nodes, Pod, PodChange, Reads, Scale, Verb,
+        Verdict,
     };
 
     /// Answers by functions of the node and of how often it was asked.
@@ -133,8 +153,8 @@ mod tests {
             reads.node(NodePart::Name);
             let verb = Verb::per_node().pure().reads(&reads);
             let info = Info::new("p", "1").filters(verb.clone()).scores(verb, Scale::between(0..=10));
-            let hook = Hook::changing([Change::NodeLabels]).pure();
-            info.before_filter(Hook::changing([Change::PodLabels]).pure())
+            let hook = Hook::changes([ChangedPart::NodeLabels]).pure();
+            info.before_filter(Hook::changes([ChangedPart::PodLabels]).pure())
                 .before_filter_nodes(hook.clone())
                 .before_score(hook)
                 .binds()
@@ -224,6 +244,66 @@ mod tests {
         let wrong: Vec<_> = asked.iter().filter(is_wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert_eq!(filter(everything(rejecting(used)), &pod, &nodes), Ok(Vec::new()));
+    }
+
+    /// Its hooks return what they were made with, and declare something else.
+    struct Undeclared(PodChange, NodeChange);
+
+    impl Policy for Undeclared {
+        fn info(&self) -> Info {
+            let hook = Hook::changes([ChangedPart::PodRequests, ChangedPart::NodeUsage]);
+            Info::new("p", "1")
+                .before_filter(hook.clone())
+                .before_filter_nodes(hook.clone())
+                .before_score(hook)
+        }
+
+        fn before_filter(&self, _: &Pod<'_>) -> PodChange {
+            self.0.clone()
+        }
+
+        fn before_filter_node(&self, _: &Pod<'_>, _: &Node<'_>) -> NodeChange {
+            self.1.clone()
+        }
+
+        fn before_score(&self, _: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+            (self.0.clone(), vec![self.1.clone(); nodes.len()])
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_not_declared_fails_the_test() {
+        let (pod, nodes) = (TestPod::new("shop"), [TestNode::new("a")]);
+        let (of_pod, of_node) = (PodChange::none, NodeChange::none);
+        let affinity = of_pod().pod_affinity(crate::PodAffinity::default());
+        for (of_pod, of_node, part) in [
+            (of_pod().add_requests(api::Resources { pods: 1, ..api::Resources::default() }), of_node(), None),
+            (of_pod(), of_node().hold(api::Resources::default(), []), None),
+            (of_pod().set_label("a", ""), of_node(), Some(ChangedPart::PodLabels)),
+            (of_pod().set_annotation("a", ""), of_node(), Some(ChangedPart::PodAnnotations)),
+            (of_pod().remove_annotation("a"), of_node(), Some(ChangedPart::PodAnnotations)),
+            (affinity, of_node(), Some(ChangedPart::PodAffinity)),
+            (of_pod().topology_spread([]), of_node(), Some(ChangedPart::PodTopologySpread)),
+            (of_pod(), of_node().set_label("a", ""), Some(ChangedPart::NodeLabels)),
+        ] {
+            let policy = || Undeclared(of_pod.clone(), of_node.clone());
+            let asked = [
+                ("beforeFilter", before_filter(policy(), &pod).err(), part.filter(|part| part.is_of_pod())),
+                (
+                    "beforeFilterNodes",
+                    before_filter_nodes(policy(), &pod, &nodes).err(),
+                    part.filter(|part| !part.is_of_pod()),
+                ),
+                ("beforeScore", before_score(policy(), &pod, &nodes).err(), part),
+            ];
+            for (hook, error, part) in asked {
+                let expected = part.map(|part| format!("{hook} changes {part:?}, which it does not declare"));
+                let text = error.map(|error| error.to_string());
+                let text =
+                    text.as_deref().and_then(|text| text.split_once(';')).map(|(text, _)| text.to_owned());
+                assert_eq!(text, expected);
+            }
+        }
     }
 
     #[test]

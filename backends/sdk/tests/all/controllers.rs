@@ -57,7 +57,9 @@ impl RunControllers for Scripted {
     }
 }
 
-fn scripted(name: &'static str) -> (Backend, mpsc::Sender<Option<&'static str>>, mpsc::Receiver<()>) {
+pub(crate) fn scripted(
+    name: &'static str,
+) -> (Backend, mpsc::Sender<Option<&'static str>>, mpsc::Receiver<()>) {
     let ((leaders, told), (stopped, controllers_stopped)) = (mpsc::channel(1), mpsc::channel(1));
     let scripted = Scripted { leaders: told.into(), stopped, name };
     (Backend::from(Filters).with_controllers(scripted), leaders, controllers_stopped)

@@ -7,7 +7,8 @@ use extender_policy_api::v1beta1::{
     hook_service_client::HookServiceClient,
 };
 use extender_policy_sdk::{
-    BoxFuture, Change, Hook, Info, NodeChange, Nodes, NotReady, Pod, PodChange, Policy, Reads, Unanswered,
+    BoxFuture, ChangedPart, Hook, Info, NodeChange, Nodes, NotReady, Pod, PodChange, Policy, Reads,
+    Unanswered,
     testing::{self, TestNode, TestPod},
 };
 use tokio::sync::Semaphore;
@@ -35,8 +36,8 @@ struct Waiting {
 
 impl Policy for Waiting {
     fn info(&self) -> Info {
-        let pod = Hook::changing([Change::PodLabels]).reads(&Reads::everything());
-        let nodes = Hook::changing([Change::NodeLabels]).reads(&Reads::everything());
+        let pod = Hook::changes([ChangedPart::PodLabels]).reads(&Reads::everything());
+        let nodes = Hook::changes([ChangedPart::NodeLabels]).reads(&Reads::everything());
         Info::new("waiting", "1")
             .before_filter(pod.clone().waits())
             .before_filter_nodes(nodes.waits())

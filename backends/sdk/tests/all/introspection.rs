@@ -12,7 +12,7 @@ use extender_policy_api::v1beta1::{
     introspection_service_server::SERVICE_NAME, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Backend, Info, Introspect, IntrospectError, NotReady, Policy, Verb, serde_json,
+    Backend, Info, IntrospectAsk, IntrospectError, NotReady, Policy, Verb, serde_json,
     serde_json::{Value, json},
 };
 use tonic::{Code, Status, transport::Channel};
@@ -52,7 +52,7 @@ impl Policy for Quotas {
         paths.into_iter().fold(info, |info, path| info.shows(path, ""))
     }
 
-    fn introspect(&self, ask: &Introspect<'_>) -> Result<Value, IntrospectError> {
+    fn introspect(&self, ask: &IntrospectAsk<'_>) -> Result<Value, IntrospectError> {
         match ask.path() {
             "/quotas/:namespace" => self.quota(ask),
             "/old" => Err(NotReady("the price list is a day old".to_owned()).into()),
@@ -69,7 +69,7 @@ impl Policy for Quotas {
 }
 
 impl Quotas {
-    fn quota(&self, ask: &Introspect<'_>) -> Result<Value, IntrospectError> {
+    fn quota(&self, ask: &IntrospectAsk<'_>) -> Result<Value, IntrospectError> {
         match (ask.parameter("namespace"), ask.query("unit")) {
             ("shop", unit) => Ok(json!({"limit": self.limit, "unit": unit, "query": ask.queries().count()})),
             (_, Some("apples")) => {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod calls;
 mod controllers;
 mod hooks;
 mod introspection;
@@ -12,6 +13,7 @@ mod telemetry;
 mod tls;
 mod topology;
 mod waiting;
+mod watching;
 #[cfg(not(any(feature = "otlp", feature = "tls")))]
 mod without_features;
 
@@ -35,7 +37,10 @@ struct Running {
 }
 
 async fn running(backend: impl Into<Backend>, options: Options) -> Running {
-    let bound = Bound::new(backend, options).await.unwrap();
+    served_at(Bound::new(backend, options).await.unwrap()).await
+}
+
+async fn served_at(bound: Bound) -> Running {
     let address = bound.address();
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(bound.until(async { drop(stopped.await) }));

@@ -10,8 +10,8 @@ use extender_policy_api::v1beta1::{
     ScoreRequest, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
-    NotReady, Options, Pod, PodChange, Policy, Reads, Scale, ServeError, Telemetry, Unanswered, Verb,
+    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, ChangedPart, Hook, Info, Node, NodeChange,
+    Nodes, NotReady, Options, Pod, PodChange, Policy, Reads, Scale, ServeError, Telemetry, Unanswered, Verb,
     Verdict, trace,
 };
 use tokio::sync::Semaphore;
@@ -209,10 +209,10 @@ struct Hooked;
 
 impl Policy for Hooked {
     fn info(&self) -> Info {
-        let nodes = || Hook::changing([Change::NodeLabels]).reads(&Reads::everything());
+        let nodes = || Hook::changes([ChangedPart::NodeLabels]).reads(&Reads::everything());
         Info::new("hooked", "1")
             .revision("1")
-            .before_filter(Hook::changing([Change::PodLabels]).reads(&Reads::everything()))
+            .before_filter(Hook::changes([ChangedPart::PodLabels]).reads(&Reads::everything()))
             .before_filter_nodes(nodes())
             .before_score(nodes())
     }

@@ -11,7 +11,7 @@ pub use self::{node::NodeChange, pod::PodChange};
 
 /// A part of pods or nodes that a [`Hook`](crate::Hook) may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Change {
+pub enum ChangedPart {
     /// [`PodChange::set_label`] and [`PodChange::remove_label`].
     PodLabels = api::ChangedPart::PodLabels as isize,
     /// [`PodChange::set_node_selector`] and [`PodChange::remove_node_selector`].
@@ -30,9 +30,15 @@ pub enum Change {
     NodeAllocatable = api::ChangedPart::NodeAllocatable as isize,
     /// [`NodeChange::add_usage`] and [`NodeChange::hold`].
     NodeUsage = api::ChangedPart::NodeUsage as isize,
+    /// [`PodChange::set_annotation`] and [`PodChange::remove_annotation`].
+    PodAnnotations = api::ChangedPart::PodAnnotations as isize,
+    /// [`PodChange::pod_affinity`].
+    PodAffinity = api::ChangedPart::PodAffinity as isize,
+    /// [`PodChange::topology_spread`].
+    PodTopologySpread = api::ChangedPart::PodTopologySpread as isize,
 }
 
-impl Change {
+impl ChangedPart {
     #[doc(hidden)]
     pub fn is_of_pod(self) -> bool {
         match self {
@@ -40,7 +46,10 @@ impl Change {
             | Self::PodNodeSelector
             | Self::PodNodeAffinity
             | Self::PodTolerations
-            | Self::PodRequests => true,
+            | Self::PodRequests
+            | Self::PodAnnotations
+            | Self::PodAffinity
+            | Self::PodTopologySpread => true,
             Self::NodeLabels | Self::NodeTaints | Self::NodeAllocatable | Self::NodeUsage => false,
         }
     }
@@ -66,17 +75,20 @@ mod tests {
     fn parts_are_those_of_the_contract() {
         let known = (1..32).filter_map(|number| api::ChangedPart::try_from(number).ok());
         let parts = [
-            Change::PodLabels,
-            Change::PodNodeSelector,
-            Change::PodNodeAffinity,
-            Change::PodTolerations,
-            Change::PodRequests,
-            Change::NodeLabels,
-            Change::NodeTaints,
-            Change::NodeAllocatable,
-            Change::NodeUsage,
+            ChangedPart::PodLabels,
+            ChangedPart::PodNodeSelector,
+            ChangedPart::PodNodeAffinity,
+            ChangedPart::PodTolerations,
+            ChangedPart::PodRequests,
+            ChangedPart::NodeLabels,
+            ChangedPart::NodeTaints,
+            ChangedPart::NodeAllocatable,
+            ChangedPart::NodeUsage,
+            ChangedPart::PodAnnotations,
+            ChangedPart::PodAffinity,
+            ChangedPart::PodTopologySpread,
         ];
-        assert_eq!(known.map(i32::from).collect::<Vec<_>>(), parts.map(Change::number));
+        assert_eq!(known.map(i32::from).collect::<Vec<_>>(), parts.map(ChangedPart::number));
         for part in parts {
             let name = api::ChangedPart::try_from(part.number()).unwrap().as_str_name();
             assert_eq!(part.is_of_pod(), name.starts_with("CHANGED_PART_POD_"), "{name}");

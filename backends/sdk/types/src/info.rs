@@ -16,7 +16,7 @@ use std::{
 use extender_policy_api::v1beta1 as api;
 
 use self::{hook::Hook, shown::ShownPath};
-use crate::{Change, Reads};
+use crate::{ChangedPart, Reads};
 
 /// What a policy is, and which data it needs.
 ///
@@ -49,7 +49,7 @@ struct DeclaredVerb {
     /// Of a score alone.
     scale: Option<Scale>,
     /// Of a hook alone.
-    changes: BTreeSet<Change>,
+    changes: BTreeSet<ChangedPart>,
 }
 
 impl From<Verb> for DeclaredVerb {

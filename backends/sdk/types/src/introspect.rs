@@ -8,13 +8,13 @@ use crate::{NotReady, info::shown::ShownPath, reads::access::undeclared_paramete
 
 /// Which of the paths that [`Info::shows`](crate::Info::shows) declares is asked for, and with which values.
 #[derive(Clone, Copy, Debug)]
-pub struct Introspect<'a> {
+pub struct IntrospectAsk<'a> {
     shown: &'a ShownPath,
     parameters: &'a BTreeMap<String, String>,
     query: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Introspect<'a> {
+impl<'a> IntrospectAsk<'a> {
     /// A view of a request for this path; the error names the parameter that is missing.
     #[doc(hidden)]
     pub fn new(shown: &'a ShownPath, request: &'a api::IntrospectRequest) -> Result<Self, &'a str> {

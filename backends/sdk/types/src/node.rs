@@ -195,6 +195,15 @@ impl<'a> Node<'a> {
         self.row.content.usage()
     }
 
+    /// What the pods that are nominated to the node (status.nominatedNodeName) and not bound request, `pods` being their number;
+    /// `None` when it is not known. They wait for room there after preemption, the pod to be placed among them. It lags behind
+    /// as [`usage`](Self::usage) does, which has none of them.
+    #[track_caller]
+    pub fn nominated(&self) -> Option<&'a NodeUsage> {
+        self.access.part(NodePart::Nominated);
+        self.row.content.nominated()
+    }
+
     /// The pods on the node that are like this one: with the same owner, namespace, value of the label or priority
     /// class, as the key declares. `None` if the pod lacks that: a pod without a controller has no siblings.
     ///

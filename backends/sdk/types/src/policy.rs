@@ -1,7 +1,7 @@
 //! What a policy author implements.
 
 use crate::{
-    Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node, NodeChange,
+    Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, IntrospectAsk, IntrospectError, Node, NodeChange,
     Nodes, NotReady, Outcome, Pod, PodChange, Unanswered, Verdict, reads::access::unwritten,
 };
 
@@ -287,7 +287,7 @@ pub trait Policy: Send + Sync + 'static {
     ///
     /// Called on a thread of its own, at the same time as other methods, so that no call waits for it. A lock that it
     /// holds for long delays calls nevertheless: copy what is shown, and format it afterwards.
-    fn introspect(&self, _request: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+    fn introspect(&self, _request: &IntrospectAsk<'_>) -> Result<serde_json::Value, IntrospectError> {
         Err(IntrospectError::NotImplemented)
     }
 

@@ -114,8 +114,8 @@ impl Reads {
     /// All facts and all labels of pods and nodes, and the names of nodes; also those that a later version of the gateway
     /// knows. For policies that find out at run time what they read, and for tests: each change of a fact is sent, and
     /// a cached answer serves only pods that are equal in all facts. Not included, and to be declared besides: annotations,
-    /// [usage](NodePart::Usage), [images](NodePart::Images), JSON, counts of pods, and the [identity](PodPart::Identity) of the pod. A verb that has no
-    /// nodes, such as bind, reads everything of the pod.
+    /// [usage](NodePart::Usage), [nominated](NodePart::Nominated) pods, [images](NodePart::Images), JSON, counts of pods, and the
+    /// [identity](PodPart::Identity) of the pod. A verb that has no nodes, such as bind, reads everything of the pod.
     ///
     /// ```
     /// use extender_policy_sdk::{NodePart, Reads};
@@ -343,7 +343,7 @@ impl Reads {
         all.add_everything();
         all.node_annotations("");
         all.pod_annotations("");
-        all.node(NodePart::Usage).node(NodePart::Images);
+        all.node(NodePart::Usage).node(NodePart::Nominated).node(NodePart::Images);
         if !pure {
             all.node(NodePart::RawJson).pod(PodPart::RawJson).pod(PodPart::Identity);
         }

@@ -161,13 +161,16 @@ pub(crate) const NODE_ROW: Shape = &[
             plain(16, listed::<api::NodeAddress>()),
         ],
     ),
-    message(4, &[message(1, RESOURCES)]),
+    message(4, USAGE),
+    message(6, USAGE),
     messages(
         5,
         listed::<api::PodCounts>(),
         &[messages(1, listed::<api::PodCount>(), &[message(5, RESOURCES)])],
     ),
 ];
+
+const USAGE: Shape = &[message(1, RESOURCES)];
 
 const RESOURCES: Shape = &[plain(5, MAP_ENTRY)];
 

@@ -175,7 +175,7 @@ test('mistakes in the args are named', () => {
   const wrong = (args: object, expected: RegExp): void => {
     assert.throws(() => withArgs(nodeCost(), args), expected);
   };
-  wrong({}, /^CallError: args: missing field `pools`$/);
+  wrong({}, /^NoAnswer: args: missing field `pools`$/);
   wrong(
     { pools: { a: { prize: 1 } } },
     /args\.pools\.a\.prize: unknown field `prize`, expected one of `price`, `per`, `hours`/,

@@ -1,6 +1,6 @@
 /** From a report of outcomes to the policy that observes them, without sockets. */
 
-import { checkPurpose, versionsOf } from '../answer.js';
+import { checkPurpose, type Note, versionsOf } from '../answer.js';
 import type { Backend } from '../backend.js';
 import { CallError } from '../errors.js';
 import {
@@ -14,22 +14,22 @@ import { decode, decoding } from '../request.js';
 import { checkSize, REPORT } from '../size.js';
 
 /** The name of the method for the policy's author. */
-export const OBSERVE = 'Observe';
+export const OBSERVE = 'Observe' as const;
 
 /** Tells the policy, whether it is ready or not: what it has reserved can be undone in any case. */
-export async function answerReport(backend: Backend, message: Buffer): Promise<ReportResponse> {
+export async function answerReport(backend: Backend, message: Buffer, note: Note): Promise<ReportResponse> {
   const { policy, declaration } = backend.latest(versionsOf(backend, message));
   if (!declaration.observesOutcomes) {
     throw CallError.notServed('Report');
   }
   // The policy is told nothing of a request that is invalid.
-  for (const outcome of observedIn(message)) {
+  for (const outcome of observedIn(message, note)) {
     await policy.observe(outcome);
   }
   return {};
 }
 
-function observedIn(message: Buffer): Outcome[] {
+function observedIn(message: Buffer, note: Note): Outcome[] {
   const { call, outcomes } = decoding(() => {
     checkSize(message, REPORT);
     return decode(ReportRequest, message);
@@ -37,6 +37,7 @@ function observedIn(message: Buffer): Outcome[] {
   if (call === undefined) {
     throw CallError.missing('call');
   }
+  note('extender.call.id', call.id);
   checkPurpose(call, false);
   if (outcomes.length === 0) {
     throw CallError.missing('outcomes');

@@ -18,7 +18,11 @@ export function podChangeOf(method: string, change: PodChange | undefined): PodC
   if (!((change as unknown) instanceof PodChange)) {
     throw CallError.internal(`${method} returned no PodChange; expected one or undefined, and not a promise`);
   }
-  const message = PodChangeMessage.fromPartial(change as Partial<PodChangeMessage>);
+  const { topologySpread, ...fields } = change;
+  const message = PodChangeMessage.fromPartial({
+    ...(fields as Partial<PodChangeMessage>),
+    topologySpread: topologySpread && { constraints: topologySpread.slice() },
+  });
   message.reason = cut(change.reason, CHANGE_REASON_BYTES);
   const isNothing = PodChangeMessage.encode({ ...message, reason: '' }).finish().length === 0;
   return isNothing ? undefined : message;

@@ -16,6 +16,7 @@ export const NODE_PARTS = {
   systemInfo: NodeNumber.SYSTEM_INFO,
   addresses: NodeNumber.ADDRESSES,
   providerId: NodeNumber.PROVIDER_ID,
+  nominated: NodeNumber.NOMINATED,
 } as const;
 
 /** The parts of pods, by their numbers in the contract. */
@@ -45,14 +46,14 @@ export const POD_PARTS = {
 
 /** The parts that {@link Reads.everything} has without a declaration of their own. */
 export const INCLUDED_PARTS = {
-  node: without(NODE_PARTS, ['usage', 'rawJson', 'images']),
+  node: without(NODE_PARTS, ['usage', 'nominated', 'rawJson', 'images']),
   pod: without(POD_PARTS, ['identity', 'rawJson']),
 } as const;
 
 /**
- * A part of a node besides labels and annotations. Each is the property of {@link Node} with the same name. `usage` needs
- * a gateway that watches pods, and `rawJson`, several kilobytes for each node, is not for a pure verb. For `rawJson` and
- * `images` the gateway keeps the JSON of all nodes.
+ * A part of a node besides labels and annotations. Each is the property of {@link Node} with the same name. `usage` and
+ * `nominated` need a gateway that watches pods, and `rawJson`, several kilobytes for each node, is not for a pure verb. For
+ * `rawJson` and `images` the gateway keeps the JSON of all nodes.
  */
 export type NodePart = keyof typeof NODE_PARTS;
 

@@ -3,8 +3,10 @@
 import { AssertionError } from 'node:assert';
 import { isDeepStrictEqual } from 'node:util';
 
+import type { NodeChange, PodChange } from '../gen/extender/policy/v1beta1/hooks.js';
 import type { Scores } from '../gen/extender/policy/v1beta1/policy.js';
 import type { VerbInfo } from '../gen/extender/policy/v1beta1/info.js';
+import type { ChangedPart } from '../hook.js';
 import { NO_OPINION } from '../verdict.js';
 
 const NUMBERS = /(?<![\p{L}\p{N}_./:-])\p{N}+([.,]\p{N}+)*/gu;
@@ -58,6 +60,58 @@ export function checkReasons(rejected: readonly { readonly node: string; readonl
     );
     known.set(shape, other);
   }
+}
+
+/** The parts that the fields of changes belong to. */
+const POD_PARTS: Readonly<Record<Exclude<keyof PodChange, 'reason'>, ChangedPart>> = {
+  setLabels: 'podLabels',
+  removeLabels: 'podLabels',
+  setAnnotations: 'podAnnotations',
+  removeAnnotations: 'podAnnotations',
+  setNodeSelector: 'podNodeSelector',
+  removeNodeSelector: 'podNodeSelector',
+  nodeAffinity: 'podNodeAffinity',
+  removeNodeAffinity: 'podNodeAffinity',
+  podAffinity: 'podAffinity',
+  topologySpread: 'podTopologySpread',
+  addTolerations: 'podTolerations',
+  removeTolerations: 'podTolerations',
+  addRequests: 'podRequests',
+};
+const NODE_PARTS: Readonly<Record<Exclude<keyof NodeChange, 'reason' | 'positions'>, ChangedPart>> = {
+  addAllocatable: 'nodeAllocatable',
+  addUsage: 'nodeUsage',
+  holds: 'nodeUsage',
+  setLabels: 'nodeLabels',
+  removeLabels: 'nodeLabels',
+  addTaints: 'nodeTaints',
+  removeTaints: 'nodeTaints',
+};
+
+/** A hook changes what it declares to change. */
+export function checkChanges(
+  hook: string,
+  declared: ReadonlySet<ChangedPart>,
+  { pod, nodes = [] }: { readonly pod?: PodChange | undefined; readonly nodes?: readonly NodeChange[] },
+): void {
+  const changed = [
+    ...(pod === undefined ? [] : changedParts(pod, POD_PARTS)),
+    ...nodes.flatMap((node) => changedParts(node, NODE_PARTS)),
+  ];
+  for (const [field, part] of changed) {
+    check(
+      declared.has(part),
+      `${hook} changes ${part} (${field}) and does not declare it; declare it with Hook.changes('${part}')`,
+    );
+  }
+}
+
+/** Those of which something is changed: lists and maps that are not empty, and other values that are set. */
+function changedParts(change: object, parts: Readonly<Record<string, ChangedPart>>): [string, ChangedPart][] {
+  return Object.entries(parts).filter(([field]) => {
+    const value: unknown = Reflect.get(change, field);
+    return value instanceof Map ? value.size > 0 : Array.isArray(value) ? value.length > 0 : Boolean(value);
+  });
 }
 
 /** A pure verb gives each node the same answer when it is asked again with the nodes in the opposite order. */

@@ -52,6 +52,7 @@ export function sentRow({ row, pods }: ClusterNode, { row: terms, node: sent }: 
     facts: terms.facts ? narrowed(facts, NodeFacts.create(), NODE_PARTS, sent) : undefined,
     rawJson: has('rawJson') ? row.rawJson : new Uint8Array(),
     usage: has('usage') ? row.usage : undefined,
+    nominated: has('nominated') ? row.nominated : undefined,
     podCounts: sent.pods.map((count) => countsOf(count, pods, reported(facts))),
   };
 }

@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use extender_gateway_backend::{Backend, grpc::RpcError, introspection::NotShown};
+use extender_gateway_backend::{Backend, RpcError, introspection::NotShown};
 use extender_gateway_core::FailureKind;
 use extender_gateway_decide::Decider;
 use extender_gateway_door::HeldBody;

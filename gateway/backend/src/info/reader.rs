@@ -206,8 +206,13 @@ impl Reader<'_> {
     fn check_sources(&self, verb: &VerbInfo) -> Result<(), BackendFailure> {
         let topology = pod_reads(verb).is_some_and(|pod| !pod.topology_counts.is_empty());
         let on_nodes = node_reads(verb).is_some_and(|node| !node.pod_counts.is_empty());
-        let usage = node_reads(verb).is_some_and(|node| node.parts.contains(&NodePart::Usage.into()));
-        let wanted = [(usage, "usage"), (on_nodes, "pod counts"), (topology, "topology counts")];
+        let of_node = |part: NodePart| node_reads(verb).is_some_and(|node| node.parts.contains(&part.into()));
+        let wanted = [
+            (of_node(NodePart::Usage), "usage"),
+            (of_node(NodePart::Nominated), "requests of nominated pods"),
+            (on_nodes, "pod counts"),
+            (topology, "topology counts"),
+        ];
         let wanted = wanted.iter().find(|(wanted, _)| *wanted);
         if let Some((_, what)) = wanted.filter(|_| self.known.pods.is_none()) {
             return Err(unsuitable(format!(

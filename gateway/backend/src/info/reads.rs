@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use extender_gateway_core::BackendFailure;
-use extender_gateway_object::counted::CountedBy;
+use extender_gateway_object::{counted::CountedBy, view::NODE_PARTS_APART};
 use extender_policy_api::limits::READ_COUNTS;
 use extender_policy_api::v1beta1::{
     MapReads, NodePart, NodeReads, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
@@ -43,8 +43,7 @@ pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
         let is_known = |part: i32| NodePart::try_from(part).is_ok_and(|part| part != NodePart::Unspecified);
         check_parts(parts, is_known, "nodes")?;
         if *everything {
-            let apart = [NodePart::Usage, NodePart::RawJson, NodePart::Images].map(Into::into);
-            check_everything(parts, &apart, labels.as_ref(), "nodes")?;
+            check_everything(parts, &NODE_PARTS_APART.map(Into::into), labels.as_ref(), "nodes")?;
         }
         check_map(labels.as_ref(), "labels of nodes")?;
         check_map(annotations.as_ref(), "annotations of nodes")?;

@@ -489,12 +489,14 @@ fn a_declaration_that_cannot_be_used_says_why() {
 
 #[test]
 fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
-    let usage = of_nodes(node_parts(&[NodePart::Usage.into()]));
-    let info = read(&response(vec![usage]), &configured("filter: {}"), &known(NodeSource::Request));
-    assert_eq!(
-        info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
-        "needs usage, but pods are not watched; set pods.source: Watch"
-    );
+    for (part, what) in [(NodePart::Usage, "usage"), (NodePart::Nominated, "requests of nominated pods")] {
+        let verb = of_nodes(NodeReads { parts: vec![part.into()], ..everything() });
+        let info = read(&response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
+        assert_eq!(
+            info.about_nodes(PolicyVerb::Filter).unwrap_err().detail,
+            format!("needs {what}, but pods are not watched; set pods.source: Watch")
+        );
+    }
     let preempt = VerbInfo { effects: Effects::Pure.into(), ..verb(Verb::Preempt) };
     let info = read(&response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second: the
-//! backend's rules may have changed, or a replica of another build may have taken over. When the connection ends, the
+//! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second, or when the backend
+//! says that something has changed: its rules, or a replica of another build may have taken over. When the connection ends, the
 //! task connects again, with growing pauses and log lines as long as no connection lasts: a backend that completes
 //! the handshake and disconnects is as unavailable as one that does not listen. A panic ends only the connection.
 
@@ -33,6 +33,7 @@ use super::{
 
 use crate::{
     answer_cache::{AnswerCache, CachedVerbs, SharedCaches},
+    changes::{self, Changes},
     connect::{self, Target, closed, connect},
     containment::{contained, panicked},
     endpoints::{Endpoint, Shared},
@@ -219,6 +220,7 @@ impl Connecting<'_> {
                     endpoint.set_controllers(handshake.response.controllers.take(), settings.name.as_str());
                     let rejected = std::mem::take(&mut handshake.response.rejected_configuration);
                     endpoint.set_rejected_configuration(&rejected, settings.name.as_str());
+                    known.follow_changes(self.task, &handshake);
                     self.accept(handshake, known).await;
                     if self.publisher.shared.has_several() {
                         known.health.refresh(&known.connection, cadences.handshake).await;
@@ -228,8 +230,11 @@ impl Connecting<'_> {
             }
             // Replicas of two builds would request a handshake with every answer.
             sleep(cadences.shortest_refresh).await;
+            let is_announced = missed == 0 && known.as_ref().is_some_and(Known::announces_changes);
+            let is_announced = is_announced && breakers.open().next().is_none();
+            let refresh = if is_announced { cadences.announced_refresh } else { cadences.refresh };
             // Whichever comes first; an interval would also catch up after a pause, which is not needed.
-            let _ = timeout(cadences.refresh, self.publisher.endpoint.recheck.notified()).await;
+            let _ = timeout(refresh, self.publisher.endpoint.recheck.notified()).await;
         }
     }
 
@@ -312,6 +317,8 @@ impl Connecting<'_> {
 struct Known {
     connection: Arc<Connection>,
     streams: Streams,
+    /// The stream of its changes; `None` if it serves none.
+    changes: Option<Changes>,
     /// The latest accepted handshake.
     latest: Option<Handshake>,
     health: HealthChecks,
@@ -349,10 +356,25 @@ impl Known {
         Self {
             streams: Streams::new(task, Arc::clone(&connection)),
             connection,
+            changes: None,
             latest: None,
             health: HealthChecks::default(),
             log_limit: RateLimitedLog::default(),
         }
+    }
+
+    /// Makes sure that its changes are followed if it announces them.
+    fn follow_changes(&mut self, task: &SessionTask, handshake: &Handshake) {
+        let is_served = handshake.response.services.iter().any(|service| service == changes::SERVICE_NAME);
+        if !is_served || self.connection.api != ApiVersion::NEWEST {
+            self.changes = None;
+        } else if self.changes.is_none() {
+            self.changes = Some(Changes::follow(task, &self.connection));
+        }
+    }
+
+    fn announces_changes(&self) -> bool {
+        self.changes.as_ref().is_some_and(Changes::is_open)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use extender_gateway_backend::{
-    grpc::RpcError,
+    RpcError,
     handshake::preflight,
     info::{ClusterTables, Handshake, Info, UnscaledScores},
     remedy,

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use extender_gateway_backend::{grpc::RpcError, handshake::preflight, info::Handshake};
+use extender_gateway_backend::{RpcError, handshake::preflight, info::Handshake};
 use extender_gateway_core::PolicyVerb;
 use extender_gateway_settings::{API_VERSION, BackendName, BackendSettings, BackendUrl, Config, KIND};
 use extender_policy_api::v1beta1::{GetInfoResponse, Verb};

@@ -1,4 +1,4 @@
-//! `--record`: writes decisions as expectations.
+//! `--record`: writes decisions as expectations. Writes other files, too.
 
 use std::{
     fmt::Write,
@@ -17,7 +17,15 @@ use crate::output::Failure;
 /// # Errors
 /// The file cannot be written.
 pub(super) fn write(file: &Path, cases: &[SimulatedCase]) -> Result<(), Failure> {
-    fs::write(file, recorded(file, cases)).map_err(|error| {
+    write_file(file, recorded(file, cases).as_bytes())
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn write_file(file: &Path, content: &[u8]) -> Result<(), Failure> {
+    fs::write(file, content).map_err(|error| {
         let text = format!("{}: {error}; name a file that can be written", file.display());
         Failure::Print(io::Error::new(error.kind(), text))
     })

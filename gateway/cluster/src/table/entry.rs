@@ -29,6 +29,8 @@ pub(super) type NodeNames<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>
 pub(super) struct KnownPods {
     /// Without nodes that have no pods.
     nodes: NodeNames<NodePods>,
+    /// What the pods that are nominated to nodes request; without nodes that have none.
+    nominated: NodeNames<NodeUsage>,
     /// By what they are counted; `None` before the first change.
     counted_by: Option<Arc<[CountedBy]>>,
 }
@@ -36,19 +38,18 @@ pub(super) struct KnownPods {
 impl KnownPods {
     /// Sets what has changed. Returns whether this can concern nodes that the change does not name.
     pub(super) fn apply(&mut self, change: &UsageChange) -> bool {
-        for (name, pods) in &change.nodes {
-            if *pods == NodePods::default() {
-                self.nodes.remove(name);
-            } else {
-                self.nodes.insert(Arc::clone(name), pods.clone());
-            }
-        }
+        set(&mut self.nodes, &change.nodes);
+        set(&mut self.nominated, &change.nominated);
         let before = self.counted_by.replace(Arc::clone(&change.counted_by));
         before.is_none_or(|before| before != change.counted_by)
     }
 
     pub(super) fn usage(&self, node: &str) -> NodeUsage {
         self.nodes.get(node).map(|pods| pods.usage.clone()).unwrap_or_default()
+    }
+
+    fn nominated(&self, node: &str) -> NodeUsage {
+        self.nominated.get(node).cloned().unwrap_or_default()
     }
 
     /// The counts of a node in a view; `None` while pods are not counted by this.
@@ -63,6 +64,17 @@ impl KnownPods {
     }
 }
 
+/// Sets what has changed; the default is not kept.
+fn set<T: Clone + Default + PartialEq>(known: &mut NodeNames<T>, changed: &[(Arc<str>, T)]) {
+    for (name, value) in changed {
+        if *value == T::default() {
+            known.remove(name);
+        } else {
+            known.insert(Arc::clone(name), value.clone());
+        }
+    }
+}
+
 /// A row as it is with these pods on its node, as far as the view shows them.
 ///
 /// # Panics
@@ -73,6 +85,9 @@ pub fn row_with_pods(entry: &Bytes, name: &str, view: &RowView, change: &UsageCh
     let mut row = row::decoded(entry);
     if row.usage.is_some() {
         row.usage = Some(known.usage(name));
+    }
+    if row.nominated.is_some() {
+        row.nominated = Some(known.nominated(name));
     }
     let counts = view.pod_counts().iter().map(|counts| known.counts(name, counts));
     // While pods are counted anew, the row has what was counted before.
@@ -105,6 +120,7 @@ impl NodeEntry {
     /// known.
     pub(super) fn row(&mut self, name: &str, view: &RowView, pods: Option<&KnownPods>) -> Option<Bytes> {
         let usage = if view.wants_usage() { Some(pods?.usage(name)) } else { None };
+        let nominated = if view.wants_nominated() { Some(pods?.nominated(name)) } else { None };
         let counted = view.pod_counts().iter().map(|counts| pods?.counts(name, counts));
         let pod_counts = counted.collect::<Option<Vec<_>>>()?;
         let json = if view.needs_json() { Some(self.raw.as_deref()?) } else { None };
@@ -119,6 +135,7 @@ impl NodeEntry {
             raw: json.filter(|_| view.wants_raw()),
             usage: usage.as_ref(),
             pod_counts: &pod_counts,
+            nominated: nominated.as_ref(),
         };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());

@@ -97,19 +97,20 @@ pub(super) struct RowWriter {
 }
 
 impl RowWriter {
-    /// Replaces a row, unless its bytes are the same.
+    /// Replaces a row, unless its bytes are the same. Returns whether they were not.
     ///
     /// # Panics
     /// The ids are exhausted: see [`RowWriter::has_ids`].
-    pub(super) fn write(&mut self, row: &mut Option<RowState>, bytes: Option<Bytes>) {
+    pub(super) fn write(&mut self, row: &mut Option<RowState>, bytes: Option<Bytes>) -> bool {
         if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
-            return;
+            return false;
         }
         let kept = row.as_ref().map(|row| row.id).filter(|_| !self.id_per_row);
         *row = bytes.map(|bytes| {
             let id = kept.unwrap_or_else(|| self.next_id());
             RowState { bytes, version: self.version, id }
         });
+        true
     }
 
     /// Whether this generation has this many unused ids.

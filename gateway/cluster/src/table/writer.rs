@@ -206,8 +206,8 @@ impl TableWriter {
         Ok(self.put(name, entry))
     }
 
-    /// Sets the usage of these nodes. The first call makes the usage of all nodes known. Returns the nodes whose rows
-    /// were rewritten.
+    /// Sets the usage of these nodes. The first call makes the usage of all nodes known. Returns the nodes with rows that
+    /// have changed.
     pub(super) fn apply_usage(&mut self, change: &UsageChange) -> Vec<Arc<str>> {
         let all = self.pods.get_or_insert_default().apply(change);
         self.pods_number = change.number;
@@ -217,7 +217,8 @@ impl TableWriter {
         let mut names: Vec<_> = if all {
             self.nodes.keys().cloned().collect()
         } else {
-            change.nodes.iter().map(|(name, _)| Arc::clone(name)).collect()
+            let nodes = change.nodes.iter().map(|(name, _)| name);
+            nodes.chain(change.nominated.iter().map(|(name, _)| name)).cloned().collect()
         };
         if names.is_empty() {
             return names;
@@ -358,17 +359,18 @@ impl TableWriter {
         self.free_slots.push(node.position);
     }
 
-    /// Writes the rows of a node in the selected views; false if the node is unknown.
+    /// Writes the rows of a node in the selected views. Returns whether any has changed.
     fn write_rows(&mut self, name: &str, select: impl Fn(usize, &RowView) -> bool) -> bool {
         let Some(node) = self.nodes.get_mut(name) else { return false };
         node.slot.resize_with(self.views.len(), || None);
+        let mut is_changed = false;
         for ((position, registered), row) in self.views.iter().enumerate().zip(&mut node.slot) {
             if let Some(Registered { view, .. }) = registered
                 && select(position, view)
             {
-                self.rows.write(row, node.entry.row(name, view, self.pods.as_ref()));
+                is_changed |= self.rows.write(row, node.entry.row(name, view, self.pods.as_ref()));
             }
         }
-        true
+        is_changed
     }
 }

@@ -25,7 +25,7 @@ fn apply(usage: &mut Usage, pod: &Value) {
 }
 
 fn of(usage: &Usage, node: &str) -> NodeUsage {
-    usage.of(node, |_| Vec::new())
+    usage.pods_of(node, |_| Vec::new()).usage
 }
 
 /// The changed nodes.
@@ -164,6 +164,44 @@ fn a_list_replaces_all_pods_and_only_changed_nodes_are_returned() {
     assert_eq!(changes(&mut usage), [change("n2", 0, 0), change("n3", 1, 1000)]);
     usage.remove("a");
     assert!(!usage.is_touched(), "the list has removed it");
+}
+
+#[test]
+fn a_pod_that_is_being_bound_waits_again_if_that_fails() {
+    let mut usage = Usage::default();
+    let pod = |nominated: &str| {
+        let mut pod = on("", "a", &json!({"cpu": "1"}));
+        pod["status"] = json!({"nominatedNodeName": nominated});
+        pod
+    };
+    let none = |_: &str| Vec::new();
+    let cpus = |usage: NodeUsage| usage.requested.map_or(0, |requested| requested.milli_cpu);
+    let told = |usage: &Usage| (cpus(of(usage, "n1")), cpus(usage.nominated.of("n2", none)));
+    let parsed = pod("").to_string();
+    let assume = |usage: &mut Usage| usage.assume(&pod::parse(parsed.as_bytes()).unwrap(), "n1").unwrap();
+
+    apply(&mut usage, &pod(""));
+    let id = assume(&mut usage);
+    // Nothing else of it has changed.
+    apply(&mut usage, &pod("n2"));
+    assert_eq!(told(&usage), (1000, 0));
+    usage.forget("a", id);
+    assert_eq!(told(&usage), (0, 1000));
+    let id = assume(&mut usage);
+    let mut list = usage.relist();
+    apply(&mut list, &pod("n2"));
+    usage.replace(list, |_| Some(KnownPod::parsed(&pod("n2").to_string())));
+    assert_eq!(told(&usage), (1000, 0));
+    usage.forget("a", id);
+    assert_eq!(told(&usage), (0, 1000), "also if the pod was listed meanwhile");
+    let mut list = usage.relist();
+    usage.keep(&mut list, &["a".to_owned()]);
+    usage.replace(list, |_| None);
+    assert_eq!(told(&usage), (0, 1000), "it cannot be read, and stays");
+    let list = usage.relist();
+    usage.replace(list, |_| None);
+    assert_eq!(told(&usage), (0, 0));
+    assert!(usage.nominated.take_changed(none).iter().any(|(node, _)| &**node == "n2"), "rows are told");
 }
 
 #[test]
@@ -324,17 +362,18 @@ fn any_pod() -> impl Strategy<Value = Value> {
     let uid = any_uid();
     let (owner, app) = (proptest::sample::select(vec!["o1", "o2"]), proptest::option::of("[xy]"));
     let deleted = proptest::bool::weighted(0.2);
+    let nominated = proptest::sample::select(vec!["", "", "n1", "n2"]);
     let phase = proptest::sample::select(vec!["Pending", "Running", "Running", "Succeeded", "Failed"]);
     let amount = proptest::sample::select(vec!["0", "1", "1500u", "7", "9223372036854775807"]);
     let names = ["cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi"];
     let name = proptest::sample::select(names.to_vec());
     let requests = proptest::collection::btree_map(name, amount, 0..4);
-    let counted_by = (owner, app, deleted);
-    (node, uid, phase, requests, counted_by).prop_map(
-        |(node, uid, phase, requests, (owner, app, deleted))| {
+    let others = (owner, app, deleted, nominated);
+    (node, uid, phase, requests, others).prop_map(
+        |(node, uid, phase, requests, (owner, app, deleted, nominated))| {
             let mut pod = of_owner(node, uid, owner, app.as_deref());
             pod["spec"]["containers"][0]["resources"]["requests"] = json!(requests);
-            pod["status"]["phase"] = phase.into();
+            pod["status"] = json!({"phase": phase, "nominatedNodeName": nominated});
             if deleted {
                 pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             }
@@ -385,11 +424,12 @@ impl Model {
         self.assumed.retain(|uid, all| !all.is_empty() && pods.get(uid).is_some_and(is_unbound));
     }
 
-    /// The node of an assumed pod, and the other pods.
+    /// The node of an assumed pod, and the pods with that one as the source has it.
     fn without(&self, uid: &str) -> Option<(&'static str, Usage)> {
         let (node, _) = self.assumed.get(uid)?.last()?;
-        let others: Vec<_> = self.placed().into_iter().filter(|pod| pod["metadata"]["uid"] != uid).collect();
-        Some((*node, summed(&others)))
+        let others = self.placed().into_iter().filter(|pod| pod["metadata"]["uid"] != uid);
+        let pods: Vec<_> = others.chain(self.pods.get(uid).cloned()).collect();
+        Some((*node, summed(&pods)))
     }
 
     fn placed(&self) -> Vec<Value> {
@@ -435,7 +475,7 @@ fn by_owner_of(pods: &[Value], owner: &str) -> Vec<(String, u32, u32, Option<Res
         apply(&mut domain.2, &one);
     }
     let requested = |usage: &Usage| {
-        let requested = usage.of("domain", |_| Vec::new()).requested.unwrap();
+        let requested = of(usage, "domain").requested.unwrap();
         // The pod itself requests no other resources.
         Some(Resources { pods: 0, others: BTreeMap::new(), ..requested })
     };
@@ -476,7 +516,7 @@ proptest! {
     fn sums_are_exact(events in proptest::collection::vec(any_event(), 0..25)) {
         let mut usage = counting();
         let mut model = Model::default();
-        let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
+        let (mut reader, mut waiting) = (BTreeMap::<String, NodeUsage>::new(), HashMap::default());
         // By the numbers of changes.
         let mut rows: Vec<BTreeMap<String, (String, Resources)>> = Vec::new();
         for event in events {
@@ -505,6 +545,8 @@ proptest! {
                     if let Some(pod) = model.pods.get(uid) {
                         let mut unbound = pod.clone();
                         unbound["spec"]["nodeName"] = "".into();
+                        // The pod table does not keep it.
+                        unbound["status"]["nominatedNodeName"] = Value::Null;
                         let assumed = usage.assume(&pod::parse(unbound.to_string().as_bytes()).unwrap(), node);
                         // A pod on a node is not assumed, unless it has ended there.
                         if let Some(id) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
@@ -520,7 +562,9 @@ proptest! {
                     }
                 }
                 Event::Read => {
-                    reader.extend(changed(&mut usage));
+                    let change = usage.take_changed(|_| Vec::new());
+                    reader.extend(change.nodes.into_iter().map(|(node, pods)| (node.to_string(), pods.usage)));
+                    waiting.extend(change.nominated);
                     let pods = usage.pods.iter();
                     let row = pods.map(|(uid, pod)| {
                         (uid.to_string(), (pod.node.to_string(), pod.requests.resources()))
@@ -532,6 +576,10 @@ proptest! {
             let pods = model.placed();
             let expected = summed(&pods);
             prop_assert_eq!(&usage.nodes, &expected.nodes);
+            for node in NODES {
+                let none = |_: &str| Vec::new();
+                prop_assert_eq!(usage.nominated.of(node, none), expected.nominated.of(node, none));
+            }
             prop_assert_eq!(counted(&usage), counted(&expected));
             // What is taken off a hold is in the rows of that change, and all of it in those of the latest one.
             for (number, rows) in (1..).zip(&rows) {
@@ -548,10 +596,12 @@ proptest! {
             }
             for uid in model.pods.keys() {
                 let none = |_: &str| Vec::new();
-                let without = usage.without(uid, none).map(|mut change| change.nodes.remove(0));
+                let without =
+                    usage.without(uid, none).map(|mut change| (change.nodes.remove(0), change.nominated.remove(0)));
                 let expected = model.without(uid).map(|(node, others)| {
-                    let pods = NodePods { usage: others.of(node, none), counts: others.counts.of(node, none) };
-                    (Arc::from(node), pods)
+                    let name = Arc::<str>::from(node);
+                    let nominated = others.nominated.of(node, none);
+                    ((Arc::clone(&name), others.pods_of(node, none)), (name, nominated))
                 });
                 prop_assert_eq!(without, expected);
             }
@@ -567,9 +617,12 @@ proptest! {
                 prop_assert_eq!(by_owner(&usage, owner), by_owner_of(&pods, owner));
             }
         }
+        waiting.extend(usage.nominated.take_changed(|_| Vec::new()));
         reader.extend(changed(&mut usage));
         for node in NODES {
             prop_assert_eq!(reader.remove(node).unwrap_or_default(), of(&usage, node));
+            let nominated = usage.nominated.of(node, |_| Vec::new());
+            prop_assert_eq!(waiting.remove(node).unwrap_or_default(), nominated);
         }
     }
 }

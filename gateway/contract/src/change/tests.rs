@@ -2,7 +2,8 @@
 
 use extender_gateway_object::view::KeyPrefixes;
 use extender_policy_api::v1beta1::{
-    MapReads, NodeAffinity, NodeReads, NodeSelector, PodCounts, PodReads, Toleration,
+    MapReads, NodeAffinity, NodeReads, NodeSelector, PodAffinityTerm, PodCounts, PodReads, Toleration,
+    TopologySpread, TopologySpreadConstraint,
 };
 use proptest::{prelude::*, sample::subsequence};
 use prost::Message;
@@ -46,6 +47,23 @@ fn taints() -> impl Strategy<Value = Vec<Taint>> {
     let taint = (key(), "[x-y]?", prop_oneof![Just("NoSchedule"), Just("NoExecute"), Just("")]);
     let taint = taint.prop_map(|(key, value, effect)| Taint { key, value, effect: effect.to_owned() });
     prop::collection::vec(taint, 0..3)
+}
+
+fn about_pods(topology_key: &str) -> PodAffinity {
+    let term = PodAffinityTerm { topology_key: topology_key.to_owned(), ..PodAffinityTerm::default() };
+    PodAffinity { required: vec![term], ..PodAffinity::default() }
+}
+
+fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
+    prop_oneof![Just(PodAffinity::default()), key().prop_map(|key| about_pods(&key))]
+}
+
+fn constraints(count: usize) -> Vec<TopologySpreadConstraint> {
+    vec![TopologySpreadConstraint { max_skew: 1, ..TopologySpreadConstraint::default() }; count]
+}
+
+fn spread() -> impl Strategy<Value = TopologySpread> {
+    prop_oneof![Just(0), Just(2)].prop_map(|count| TopologySpread { constraints: constraints(count) })
 }
 
 fn tolerations() -> impl Strategy<Value = Vec<Toleration>> {
@@ -135,6 +153,7 @@ fn row(facts: &NodeFacts, usage: &NodeUsage, view: &RowView) -> Bytes {
         raw: None,
         usage: view.wants_usage().then_some(usage),
         pod_counts: &counts,
+        nominated: view.wants_nominated().then_some(usage),
     };
     let mut entry = Vec::new();
     message.encode(&mut entry);
@@ -207,22 +226,34 @@ proptest! {
     #[test]
     fn changed_facts_about_a_pod_are_those_of_the_changed_pod(
         (labels, set_labels, node_selector, set_node_selector) in (map(), map(), map(), map()),
+        (annotations, set_annotations, remove_annotations) in (map(), map(), keys()),
         (remove_labels, remove_node_selector) in (keys(), keys()),
+        (pod_affinity, topology_spread) in (prop::option::of(pod_affinity()), prop::option::of(spread())),
         (tolerations, add_tolerations, remove_tolerations) in (tolerations(), tolerations(), tolerations()),
         (requests, add_requests) in (resources(), prop::option::of(resources())),
         (sets_affinity, remove_node_affinity) in (any::<bool>(), any::<bool>()),
         parts in subsequence(
-            vec![PodPart::NodeSelector, PodPart::Tolerations, PodPart::Requests, PodPart::NodeAffinity],
-            0..=4,
+            vec![
+                PodPart::NodeSelector,
+                PodPart::Tolerations,
+                PodPart::Requests,
+                PodPart::NodeAffinity,
+                PodPart::PodAffinity,
+                PodPart::TopologySpread,
+            ],
+            0..=6,
         ),
-        declared in declared_map(),
+        (declared, annotations_declared) in (declared_map(), declared_map()),
     ) {
         let complete = PodFacts {
             labels: entries(labels),
+            annotations: entries(annotations),
             node_selector,
             tolerations,
             requests: Some(requests),
             node_affinity: Some(NodeAffinity::default()),
+            pod_affinity: Some(about_pods("before")),
+            topology_spread: constraints(1),
             ..PodFacts::default()
         };
         let affinity = NodeAffinity { required: Some(NodeSelector::default()), preferred: Vec::new() };
@@ -237,10 +268,15 @@ proptest! {
             remove_tolerations,
             add_requests,
             reason: String::new(),
+            set_annotations,
+            remove_annotations,
+            pod_affinity,
+            topology_spread,
         };
         let reads = PodReads {
             parts: parts.iter().map(|part| (*part).into()).collect(),
             labels: Some(declared),
+            annotations: Some(annotations_declared),
             ..PodReads::default()
         };
         let view = PodFactsView::from(&reads);
@@ -254,14 +290,19 @@ proptest! {
 
 /// Complete facts in a view.
 fn in_view(complete: &PodFacts, view: &PodFactsView) -> PodFacts {
-    let labels = complete.labels.clone().unwrap_or_default().entries;
-    let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let select = |view: &MapView, map: &Option<MapValues>| {
+        let entries = map.clone().unwrap_or_default().entries;
+        view.select(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    };
     PodFacts {
-        labels: view.labels.select(pairs),
+        labels: select(&view.labels, &complete.labels),
+        annotations: select(&view.annotations, &complete.annotations),
         node_selector: view.part(PodPart::NodeSelector, || complete.node_selector.clone()),
         tolerations: view.part(PodPart::Tolerations, || complete.tolerations.clone()),
         requests: view.part(PodPart::Requests, || complete.requests.clone()),
         node_affinity: view.part(PodPart::NodeAffinity, || complete.node_affinity.clone()),
+        pod_affinity: view.part(PodPart::PodAffinity, || complete.pod_affinity.clone()),
+        topology_spread: view.part(PodPart::TopologySpread, || complete.topology_spread.clone()),
         ..PodFacts::default()
     }
 }
@@ -274,6 +315,8 @@ fn change_pod_in_full(facts: &mut PodFacts, change: &PodChange) {
     };
     let labels = &mut facts.labels.get_or_insert_default().entries;
     map(labels, &change.set_labels, &change.remove_labels);
+    let annotations = &mut facts.annotations.get_or_insert_default().entries;
+    map(annotations, &change.set_annotations, &change.remove_annotations);
     map(&mut facts.node_selector, &change.set_node_selector, &change.remove_node_selector);
     facts.tolerations.retain(|it| !change.remove_tolerations.contains(it));
     facts.tolerations.extend(change.add_tolerations.clone());
@@ -282,6 +325,12 @@ fn change_pod_in_full(facts: &mut PodFacts, change: &PodChange) {
     }
     if let Some(affinity) = &change.node_affinity {
         facts.node_affinity = Some(affinity.clone());
+    }
+    if let Some(affinity) = &change.pod_affinity {
+        facts.pod_affinity = (!affinity.required.is_empty()).then(|| affinity.clone());
+    }
+    if let Some(TopologySpread { constraints }) = &change.topology_spread {
+        facts.topology_spread.clone_from(constraints);
     }
     if let Some(added) = &change.add_requests {
         facts.requests = Some(sum_of(facts.requests.as_ref().unwrap(), added));

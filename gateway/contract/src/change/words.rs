@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use extender_gateway_core::reason;
-use extender_policy_api::v1beta1::{NodeChange, NodeUsage, PodChange, Resources, Taint, Toleration};
+use extender_policy_api::v1beta1::{
+    NodeChange, NodeUsage, PodAffinity, PodChange, Resources, Taint, Toleration,
+};
 
 /// The longest text, in bytes. Its parts are from a backend.
 const LONGEST: usize = 400;
@@ -15,6 +17,7 @@ pub fn pod_in_words(change: &PodChange) -> String {
         words.extend(amounts(added).map(|amount| format!("requests {amount}")));
     }
     map("label", &change.set_labels, &change.remove_labels, &mut words);
+    map("annotation", &change.set_annotations, &change.remove_annotations, &mut words);
     map("node selector", &change.set_node_selector, &change.remove_node_selector, &mut words);
     words.extend(change.remove_tolerations.iter().map(|it| format!("no toleration {}", toleration(it))));
     words.extend(change.add_tolerations.iter().map(|it| format!("toleration {}", toleration(it))));
@@ -23,6 +26,12 @@ pub fn pod_in_words(change: &PodChange) -> String {
     } else if change.remove_node_affinity {
         words.push("no node affinity".to_owned());
     }
+    let about_pods = change.pod_affinity.as_ref().map(|it| (*it == PodAffinity::default(), "pod affinity"));
+    let spread = change.topology_spread.as_ref().map(|it| (it.constraints.is_empty(), "topology spread"));
+    let replaced = about_pods.into_iter().chain(spread);
+    words.extend(
+        replaced.map(|(is_empty, what)| format!("{} {what}", if is_empty { "no" } else { "another" })),
+    );
     joined(&words, &change.reason)
 }
 
@@ -103,6 +112,8 @@ fn bytes(amount: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use extender_policy_api::v1beta1::{TopologySpread, TopologySpreadConstraint};
+
     use super::*;
 
     #[test]
@@ -145,11 +156,16 @@ mod tests {
                 ..Toleration::default()
             }],
             remove_node_selector: vec!["pool".to_owned()],
+            set_annotations: BTreeMap::from([("queue".to_owned(), "a".to_owned())]),
+            remove_annotations: vec!["tier".to_owned(), "queue".to_owned()],
+            pod_affinity: Some(PodAffinity::default()),
+            topology_spread: Some(TopologySpread { constraints: vec![TopologySpreadConstraint::default()] }),
             ..PodChange::default()
         };
         assert_eq!(
             pod_in_words(&pod),
-            "requests +250m cpu, no node selector pool, toleration dedicated Exists, no node affinity"
+            "requests +250m cpu, no annotation tier, annotation queue=a, no node selector pool, toleration dedicated Exists, no node \
+             affinity, no pod affinity, another topology spread"
         );
         let long = PodChange { set_labels: BTreeMap::from([("k".repeat(1 << 20), String::new())]), ..pod };
         assert!(pod_in_words(&long).len() <= LONGEST);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use allocation_counter::measure;
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint,
-    Toleration,
+    self as api, ChangeResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    PodAffinity, PodAffinityTerm, Taint, Toleration, TopologySpread, TopologySpreadConstraint,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -13,7 +13,7 @@ use prost::Message;
 use super::*;
 
 fn everything() -> ChangedParts {
-    ChangedParts::new((1..=9).map(|part| ChangedPart::try_from(part).unwrap()))
+    ChangedParts::new((1..=12).map(|part| ChangedPart::try_from(part).unwrap()))
 }
 
 fn response(pod: Option<PodChange>, nodes: Vec<NodeChange>) -> ChangeResponse {
@@ -71,6 +71,17 @@ fn affinity(values: usize) -> NodeAffinity {
     };
     let term = NodeSelectorTerm { match_expressions: vec![zones], match_fields: Vec::new() };
     NodeAffinity { required: Some(NodeSelector { terms: vec![term] }), preferred: Vec::new() }
+}
+
+/// With a term whose key has this many bytes.
+fn about_pods(key: usize) -> PodAffinity {
+    let term = PodAffinityTerm { topology_key: "k".repeat(key), ..PodAffinityTerm::default() };
+    PodAffinity { required: vec![term], ..PodAffinity::default() }
+}
+
+fn spread(key: usize) -> TopologySpread {
+    let topology_key = "k".repeat(key);
+    TopologySpread { constraints: vec![TopologySpreadConstraint { topology_key, ..Default::default() }] }
 }
 
 #[test]
@@ -178,10 +189,39 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
             "a change has a value of 300 bytes, at most 256 are accepted",
         ),
         (PodChange { remove_labels: vec![String::new()], ..no() }, "a change has an empty key"),
+        (PodChange { remove_annotations: vec![String::new()], ..no() }, "a change has an empty key"),
+        (
+            PodChange { set_annotations: labels([("k".repeat(318), String::new())]), ..no() },
+            "a change has a key of 318 bytes, at most 317 are accepted",
+        ),
+        (
+            PodChange { set_annotations: labels([("k".to_owned(), "v".repeat(257))]), ..no() },
+            "a change has a value of 257 bytes, at most 256 are accepted",
+        ),
+        (
+            PodChange { set_annotations: many(60), remove_annotations: vec!["a".to_owned(); 5], ..no() },
+            "a change has more than 64 entries",
+        ),
+        (
+            PodChange { pod_affinity: Some(about_pods(65_533)), ..no() },
+            "a pod affinity has more than 65536 bytes",
+        ),
+        (
+            PodChange { topology_spread: Some(spread(65_533)), ..no() },
+            "a topology spread has more than 65536 bytes",
+        ),
     ] {
         assert_eq!(read(&pod(change)), Err(detail.to_owned()));
     }
-    assert!(read(&pod(PodChange { node_affinity: Some(affinity(1022)), ..no() })).is_ok());
+    // Each is limited alone, and its terms are no entries.
+    let largest = PodChange {
+        node_affinity: Some(affinity(1022)),
+        pod_affinity: Some(about_pods(65_528)),
+        topology_spread: Some(spread(65_528)),
+        set_annotations: many(64),
+        ..no()
+    };
+    assert!(read(&pod(largest)).is_ok());
 }
 
 #[test]
@@ -220,8 +260,29 @@ fn only_what_is_declared_changes() {
     for (response, part, words) in [
         (response(None, vec![at(&[0], node)]), ChangedPart::NodeLabels, "node labels"),
         (response(Some(pod), Vec::new()), ChangedPart::PodRequests, "pod requests"),
+        (
+            response(Some(PodChange { set_annotations: many(1), ..PodChange::default() }), Vec::new()),
+            ChangedPart::PodAnnotations,
+            "pod annotations",
+        ),
+        (
+            response(
+                Some(PodChange { pod_affinity: Some(about_pods(0)), ..PodChange::default() }),
+                Vec::new(),
+            ),
+            ChangedPart::PodAffinity,
+            "pod affinity",
+        ),
+        (
+            response(
+                Some(PodChange { topology_spread: Some(spread(0)), ..PodChange::default() }),
+                Vec::new(),
+            ),
+            ChangedPart::PodTopologySpread,
+            "pod topology spread",
+        ),
     ] {
-        let all_but = (1..=9).map(|part| ChangedPart::try_from(part).unwrap()).filter(|it| *it != part);
+        let all_but = (1..=12).map(|part| ChangedPart::try_from(part).unwrap()).filter(|it| *it != part);
         let read = |allowed| changes(response.encode_to_vec().into(), 3, allowed).map(drop);
         let failure = read(ChangedParts::new(all_but)).unwrap_err();
         assert_eq!(
@@ -247,6 +308,9 @@ fn a_response_of_nothing_many_times_costs_nothing() {
         ("labels of the pod", fill(&[0x12, 2, 0x0a, 0])),
         ("tolerations", fill(&[0x12, 2, 0x3a, 0])),
         ("affinity", fill(&[0x12, 4, 0x2a, 2, 0x12, 0])),
+        ("annotations", fill(&[0x12, 2, 0x5a, 0])),
+        ("pod affinity", fill(&[0x12, 4, 0x6a, 2, 0x0a, 0])),
+        ("topology spread", fill(&[0x12, 4, 0x72, 2, 0x0a, 0])),
         ("amounts", fill(&[0x1a, 8, 0x08, 0, 0x12, 4, 0x2a, 0, 0x2a, 0])),
     ] {
         let cost = measure(|| assert!(changes(message.clone(), NODES, everything()).is_err(), "{name}"));

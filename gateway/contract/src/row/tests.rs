@@ -59,13 +59,13 @@ fn a_table_says_what_its_rows_hold() {
     let canonical = |reads: &NodeReads| RowView::new(reads, ApiVersion::NEWEST).reads();
     let everything = NodeReads {
         everything: true,
-        parts: parts(&[NodePart::Usage, NodePart::RawJson]),
+        parts: parts(&[NodePart::Usage, NodePart::RawJson, NodePart::Nominated]),
         annotations: map(&[], &["a"]),
         ..NodeReads::default()
     };
     assert_eq!(canonical(&everything), everything);
     let reads = NodeReads {
-        parts: parts(&[NodePart::Taints, NodePart::Allocatable, NodePart::Usage]),
+        parts: parts(&[NodePart::Taints, NodePart::Allocatable, NodePart::Usage, NodePart::Nominated]),
         labels: map(&["a", "b"], &[]),
         annotations: map(&[], &["x/"]),
         ..NodeReads::default()
@@ -94,7 +94,12 @@ fn what_reads_at_most_the_name_has_a_row_for_each_node() {
     assert_eq!((view(&[]), view(&[NodePart::Name])), (RowView::Nothing, RowView::Name));
     let row = |view: &RowView| decode(&view.bare_row("n1")).remove(0).name;
     assert_eq!((row(&RowView::Nothing), row(&RowView::Name)), (String::new(), "n1".to_owned()));
-    for parts in [&[NodePart::Name, NodePart::Usage][..], &[NodePart::RawJson], &[NodePart::Taints]] {
+    for parts in [
+        &[NodePart::Name, NodePart::Usage][..],
+        &[NodePart::Nominated],
+        &[NodePart::RawJson],
+        &[NodePart::Taints],
+    ] {
         assert!(!view(parts).is_bare(), "{parts:?}");
     }
 }

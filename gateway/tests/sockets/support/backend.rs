@@ -30,6 +30,8 @@ pub(crate) enum Act {
     Framed(Vec<u8>),
     /// Sends the message, and nothing after it.
     Endless(Vec<u8>),
+    /// Sends an empty message at once and whenever the other end changes; ends with an OK when that is dropped.
+    Announce(watch::Receiver<()>),
     /// Sends the message, a byte at a time, with pauses, without an end.
     Trickle(Vec<u8>),
     /// Sends a part of the message, and resets the stream.
@@ -335,6 +337,7 @@ async fn call(
             send(&mut respond, framed(&message), false);
             std::future::pending::<()>().await;
         }
+        Act::Announce(changes) => announce(&mut respond, changes).await,
         Act::Trickle(message) => trickle(&mut respond, &message).await,
         Act::Torn(message) => {
             let Some(mut stream) = begin(&mut respond) else { return };
@@ -379,6 +382,12 @@ fn end(respond: &mut SendResponse<Bytes>, code: i32, text: &str) {
     let head = Response::builder().header("content-type", "application/grpc");
     let head = head.header("grpc-status", code).header("grpc-message", text);
     respond.send_response(head.body(()).unwrap(), true).unwrap();
+}
+
+async fn announce(respond: &mut SendResponse<Bytes>, mut changes: watch::Receiver<()>) {
+    let Some(mut stream) = begin(respond) else { return };
+    while stream.send_data(framed(&[]), false).is_ok() && changes.changed().await.is_ok() {}
+    let _ = stream.send_trailers(HeaderMap::from_iter([("grpc-status".parse().unwrap(), 0.into())]));
 }
 
 /// Sends a byte at a time, and the message again and again.

@@ -207,7 +207,8 @@ pub(crate) fn steady() -> Cadences {
 
 /// The same with handshakes one after the other, for tests that wait for the result of one.
 pub(crate) fn eager() -> Cadences {
-    Cadences { refresh: Duration::from_millis(10), shortest_refresh: Duration::from_millis(5), ..steady() }
+    let refresh = Duration::from_millis(10);
+    Cadences { refresh, announced_refresh: refresh, shortest_refresh: Duration::from_millis(5), ..steady() }
 }
 
 /// The same with a check at every tenth call that the cache could answer.

@@ -30,6 +30,7 @@ fn cadences() -> Cadences {
         connect: TEST_TIMEOUT,
         handshake: TEST_TIMEOUT,
         refresh: Duration::from_millis(200),
+        announced_refresh: Duration::from_millis(200),
         shortest_refresh: Duration::from_millis(20),
         // The search itself finds out whether the cache is correct.
         check_every: NonZeroU32::MAX,

@@ -1,5 +1,7 @@
 //! The limits of changes in hooks.proto and SPEC.md, 58.4.
 
+use std::collections::BTreeMap;
+
 use extender_policy_api::limits::{
     AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_USERS, CHANGE_VALUE_BYTES, KEY_BYTES,
     NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
@@ -41,13 +43,20 @@ fn few_users(users: usize, most: usize) -> Result<(), String> {
 
 fn of_pod(change: &api::PodChange) -> Result<(), String> {
     let added = change.add_requests.iter().flat_map(|added| added.others.keys());
-    let keys = change.set_labels.keys().chain(&change.remove_labels);
-    let keys = keys.chain(change.set_node_selector.keys()).chain(&change.remove_node_selector).chain(added);
+    let maps = || [&change.set_labels, &change.set_node_selector, &change.set_annotations].into_iter();
+    let removed = [&change.remove_labels, &change.remove_node_selector, &change.remove_annotations];
+    let keys = maps().flat_map(BTreeMap::keys).chain(removed.into_iter().flatten()).chain(added);
     keys.map(String::as_str).try_for_each(key)?;
-    let values = change.set_labels.values().chain(change.set_node_selector.values());
-    values.map(String::as_str).try_for_each(value)?;
+    maps().flat_map(BTreeMap::values).map(String::as_str).try_for_each(value)?;
     change.add_tolerations.iter().chain(&change.remove_tolerations).try_for_each(toleration)?;
     change.node_affinity.as_ref().map_or(Ok(()), |affinity| node_affinity(change, affinity))?;
+    let about_pods = change.pod_affinity.as_ref().map(|it| ("pod affinity", it.encoded_len()));
+    let spread = change.topology_spread.as_ref().map(|it| ("topology spread", it.encoded_len()));
+    for (what, bytes) in about_pods.into_iter().chain(spread) {
+        if bytes > AFFINITY_BYTES {
+            return failed(format!("its {what} has {bytes} bytes; at most {AFFINITY_BYTES} are allowed"));
+        }
+    }
     few_entries(entries_of_pod(change))
 }
 
@@ -143,10 +152,11 @@ fn few_entries(entries: usize) -> Result<(), String> {
 
 fn entries_of_pod(change: &api::PodChange) -> usize {
     let labels = change.set_labels.len() + change.remove_labels.len();
+    let annotations = change.set_annotations.len() + change.remove_annotations.len();
     let selector = change.set_node_selector.len() + change.remove_node_selector.len();
     let tolerations = change.add_tolerations.len() + change.remove_tolerations.len();
     let requests = change.add_requests.as_ref().map_or(0, |added| added.others.len());
-    labels + selector + tolerations + requests
+    labels + annotations + selector + tolerations + requests
 }
 
 fn entries_of_node(change: &api::NodeChange) -> usize {
@@ -164,8 +174,6 @@ fn amounts(change: &api::NodeChange) -> impl Iterator<Item = &api::Resources> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn pod(change: api::PodChange) -> Result<(), String> {
@@ -207,13 +215,28 @@ mod tests {
         api::Hold { resources, users: vec![user; users] }
     }
 
+    fn about_pods(key: usize) -> api::PodAffinity {
+        let term = api::PodAffinityTerm { topology_key: "k".repeat(key), ..Default::default() };
+        api::PodAffinity { required: vec![term], ..api::PodAffinity::default() }
+    }
+
+    fn spread(key: usize) -> api::TopologySpread {
+        let topology_key = "k".repeat(key);
+        let constraint = api::TopologySpreadConstraint { topology_key, ..Default::default() };
+        api::TopologySpread { constraints: vec![constraint] }
+    }
+
     #[test]
     fn the_largest_changes_pass() {
         let (key, value) = ("k".repeat(317), "v".repeat(256));
         let toleration = api::Toleration { value: value.clone(), ..api::Toleration::default() };
         let change = api::PodChange {
             set_labels: labels(&key, &value),
-            remove_node_selector: keys(61),
+            remove_node_selector: keys(59),
+            set_annotations: labels(&key, &value),
+            remove_annotations: keys(1),
+            pod_affinity: Some(about_pods(65_528)),
+            topology_spread: Some(spread(65_528)),
             add_tolerations: vec![toleration],
             add_requests: Some(others(&key)),
             node_affinity: Some(affinity(1_022)),
@@ -251,6 +274,11 @@ mod tests {
             api::PodChange { add_tolerations: vec![toleration(&key, "")], ..unchanged() },
             api::PodChange { remove_tolerations: vec![toleration("", &value)], ..unchanged() },
             api::PodChange { node_affinity: Some(affinity(1_023)), ..unchanged() },
+            api::PodChange { set_annotations: labels(&key, ""), ..unchanged() },
+            api::PodChange { set_annotations: labels("key", &value), ..unchanged() },
+            api::PodChange { remove_annotations: keys(65), ..unchanged() },
+            api::PodChange { pod_affinity: Some(about_pods(65_529)), ..unchanged() },
+            api::PodChange { topology_spread: Some(spread(65_529)), ..unchanged() },
             api::PodChange { node_affinity: Some(affinity(0)), remove_node_affinity: true, ..unchanged() },
         ] {
             assert!(pod(change.clone()).is_err(), "{change:?}");

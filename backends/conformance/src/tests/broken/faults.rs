@@ -37,10 +37,19 @@ pub(super) fn fault(name: &str) -> (Subject, Fault) {
         "controllers" => (Subject::Reading, controllers(case)),
         "hooks" => (Subject::Reading, hooks::declared(case)),
         "outcomes" => (Subject::Reading, outcomes::fault(case)),
+        "watch" => (Subject::Reading, watch(case)),
         "table" => (Subject::Reading, table(case)),
         "sizes" => (Subject::Reading, refuses(|ask| ask.message.len() > 10 << 20, Code::ResourceExhausted)),
         "hostile" => (Subject::Reading, hostile(case)),
         verb => verbs(verb, case),
+    }
+}
+
+fn watch(case: &str) -> Fault {
+    match case {
+        "listed" => info(|info, _| info.services.retain(|service| !service.contains("Watch"))),
+        "first" => streams(streams::StreamFault::NoWatch),
+        other => panic!("no fault for {other}"),
     }
 }
 

@@ -38,7 +38,7 @@ fn hook(which: api::Verb, change: impl Fn(&mut api::VerbInfo) + Send + Sync + 's
 pub(super) fn answered(case: &str) -> Option<Fault> {
     Some(match case {
         "declared-changes" => changing(
-            |pod| pod.remove_node_affinity = true,
+            |pod| pod.remove_annotations.push("key".to_owned()),
             |node| node.add_allocatable = Some(api::Resources::default()),
         ),
         "nodes" => tolerates(),

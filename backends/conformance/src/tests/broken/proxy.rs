@@ -233,7 +233,7 @@ async fn serve_begun(stream: TcpStream, connection: usize, shared: &Arc<Shared>)
 
 async fn route(shared: Arc<Shared>, connection: usize, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    if path.ends_with("/SyncNodes") || path.ends_with("/ServerReflectionInfo") {
+    if ["/SyncNodes", "/ServerReflectionInfo", "/Watch"].iter().any(|method| path.ends_with(method)) {
         return streams::pass_on(shared, connection, request).await;
     }
     let canceled = Canceled { shared: Arc::clone(&shared), armed: shared.fault.spoiled_by_cancel };

@@ -26,6 +26,8 @@ pub(super) enum StreamFault {
     Unimplemented,
     /// No service lists others.
     NoReflection,
+    /// Changes are not announced.
+    NoWatch,
     /// Responds with another version.
     WrongVersion,
     /// Changes after the first message are acknowledged, and lost.
@@ -72,7 +74,8 @@ pub(super) async fn pass_on(
     let tables = path.as_str().ends_with("/SyncNodes");
     let refused = match fault {
         StreamFault::Unimplemented if tables => true,
-        StreamFault::NoReflection => !tables,
+        StreamFault::NoReflection => path.as_str().ends_with("/ServerReflectionInfo"),
+        StreamFault::NoWatch => path.as_str().ends_with("/Watch"),
         _ => false,
     };
     let (sender, receiver) = mpsc::channel(4);
@@ -111,6 +114,7 @@ impl Stream {
             StreamFault::OneTable if open >= 1 => Err(status(Code::ResourceExhausted)),
             StreamFault::TenTables if open >= 10 => Err(status(Code::Internal)),
             StreamFault::OneStream if number >= 1 => Err(status(Code::Unavailable)),
+            _ if path.as_str().ends_with("/Watch") => self.watch(path, body).await,
             _ => self.exchange(path, body, tables).await,
         };
         let ended = ended.err().unwrap_or_else(|| Status::new(Code::Ok, ""));
@@ -141,6 +145,22 @@ impl Stream {
                 self.shared.state.applied.store(response.applied, Ordering::SeqCst);
                 self.shared.state.busy.store(false, Ordering::SeqCst);
                 self.shared.state.changed.notify_waiters();
+            }
+        }
+        Ok(())
+    }
+
+    /// One message of the suite, and those of the backend.
+    async fn watch(&mut self, path: PathAndQuery, mut body: Incoming) -> Result<(), Status> {
+        let (messages, receiver) = mpsc::channel(1);
+        if let Some(message) = next(&mut body, &mut BytesMut::new()).await {
+            drop(messages.send(message).await);
+        }
+        drop(messages);
+        let mut responses = self.shared.backend.clone().stream(path, ReceiverStream::new(receiver)).await?;
+        while let Some(message) = responses.message().await? {
+            if self.sender.send(Ok(Frame::data(framed(&message)))).await.is_err() {
+                break;
             }
         }
         Ok(())

@@ -3,10 +3,10 @@
 use std::{future::ready, net::SocketAddr, time::Duration};
 
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, Change, ControllersFailed, ControllersReport,
-    Eviction, Hook, Info, Introspect, IntrospectError, NO_OPINION, Node, NodeChange, NodePart, Nodes,
-    Normalization, NotReady, Options, Outcome, Pod, PodChange, PodPart, PodsBy, Policy, Reads,
-    RunControllers, Scale, Unanswered, Verb, Verdict,
+    Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, ChangedPart, ControllersFailed,
+    ControllersReport, Eviction, Hook, Info, IntrospectAsk, IntrospectError, NO_OPINION, Node, NodeChange,
+    NodePart, Nodes, Normalization, NotReady, Options, Outcome, Pod, PodChange, PodPart, PodsBy, Policy,
+    Reads, RunControllers, Scale, Unanswered, Verb, Verdict,
 };
 
 /// Which verbs a backend declares, and how.
@@ -91,15 +91,15 @@ impl Policy for Reading {
             .scores(pure(), Scale::between(-10..=1_000).normalize(Normalization::MinMax))
             .preempts(Verb::per_node().reads(&reads))
             .binds_reading(&reads_namespace())
-            .before_filter(Hook::changing([Change::PodLabels]).pure().reads(&reads_app()))
-            .before_filter_nodes(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
-            .before_score(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
+            .before_filter(Hook::changes([ChangedPart::PodLabels]).pure().reads(&reads_app()))
+            .before_filter_nodes(Hook::changes([ChangedPart::NodeLabels]).pure().reads(&reads))
+            .before_score(Hook::changes([ChangedPart::NodeLabels]).pure().reads(&reads))
             .shows("/zone", "the zone that is closed")
             .shows("/zones/:zone", "whether a zone is closed")
             .observes_outcomes()
     }
 
-    fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+    fn introspect(&self, ask: &IntrospectAsk<'_>) -> Result<serde_json::Value, IntrospectError> {
         if ask.path() == "/zone" || ask.parameter("zone") == self.zone {
             return Ok(serde_json::json!({ "closed": self.zone }));
         }
@@ -241,10 +241,10 @@ struct Hooks;
 impl Policy for Hooks {
     fn info(&self) -> Info {
         let everything = Reads::everything();
-        let both = Hook::changing([Change::PodLabels, Change::NodeLabels]);
+        let both = Hook::changes([ChangedPart::PodLabels, ChangedPart::NodeLabels]);
         Info::new("hooks", "1")
-            .before_filter(Hook::changing([Change::PodLabels]).reads(&everything))
-            .before_filter_nodes(Hook::changing([Change::NodeLabels]).whole_set().reads(&everything))
+            .before_filter(Hook::changes([ChangedPart::PodLabels]).reads(&everything))
+            .before_filter_nodes(Hook::changes([ChangedPart::NodeLabels]).whole_set().reads(&everything))
             .before_score(both.whole_set().reads(&everything))
     }
 

@@ -111,6 +111,7 @@ fn undeclared() -> Vec<Wrong> {
     let raw_pod = |sent: &Sent| !sent.pod.raw_json.is_empty();
     let mut all = vec![
         differs(CASE, "rack=r1", move |sent| sent.facts().any(|facts| is_labeled(facts, "rack", "r1"))),
+        differs(CASE, "nominated pods", |sent| sent.rows().iter().any(|row| row.nominated.is_some())),
         differs(CASE, "a namespace", move |sent| facts(sent).namespace.starts_with("kube-")),
         differs(CASE, "a claim", move |sent| facts(sent).volumes.iter().any(|of| of.claim == "claim")),
         differs(CASE, "the pod's name", |sent| {

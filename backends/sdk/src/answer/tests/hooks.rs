@@ -1,7 +1,7 @@
 //! The duties of a backend with hooks.
 
 use super::*;
-use crate::{Change, Hook, NodeChange, PodChange, Resources, request::ChangeRequest};
+use crate::{ChangedPart, Hook, NodeChange, PodChange, Resources, request::ChangeRequest};
 
 /// Does what the namespace of the pod says; closes nodes named "no…".
 struct Hooked(Info);
@@ -43,16 +43,16 @@ impl Policy for Hooked {
 }
 
 fn info() -> Info {
-    let changes = [Change::PodLabels, Change::PodTolerations, Change::PodNodeAffinity];
+    let changes = [ChangedPart::PodLabels, ChangedPart::PodTolerations, ChangedPart::PodNodeAffinity];
     Info::new("hooked", "1.0")
         .revision("r7")
         .before_filter(changing(changes))
-        .before_filter_nodes(changing([Change::NodeLabels]))
-        .before_score(changing([Change::PodLabels, Change::NodeLabels]))
+        .before_filter_nodes(changing([ChangedPart::NodeLabels]))
+        .before_score(changing([ChangedPart::PodLabels, ChangedPart::NodeLabels]))
 }
 
-fn changing(parts: impl IntoIterator<Item = Change>) -> Hook {
-    Hook::changing(parts).reads(&Reads::everything())
+fn changing(parts: impl IntoIterator<Item = ChangedPart>) -> Hook {
+    Hook::changes(parts).reads(&Reads::everything())
 }
 
 fn hooked() -> Backend {
@@ -169,7 +169,7 @@ fn answers_of_another_number_of_nodes_fail_the_call() {
 
 #[test]
 fn a_hook_that_changes_the_pod_alone_returns_no_changes_of_nodes() {
-    let info = Info::new("pods", "1").before_score(changing([Change::PodLabels]));
+    let info = Info::new("pods", "1").before_score(changing([ChangedPart::PodLabels]));
     let answer = changed(&Hooked(info).into(), &before_score("pod alone", &["a", "b"])).unwrap();
     assert_eq!((answer.pod.unwrap().set_labels.len(), answer.nodes), (1, vec![]));
 }
@@ -196,7 +196,7 @@ fn a_policy_that_cannot_decide_now_is_unavailable() {
 fn a_request_for_another_declaration_is_not_answered() {
     let mut reads = Reads::new();
     reads.pod(crate::PodPart::Namespace);
-    let hook = || Hook::changing([Change::PodLabels]).reads(&reads);
+    let hook = || Hook::changes([ChangedPart::PodLabels]).reads(&reads);
     let backend = Backend::from(Hooked(Info::new("p", "1").before_filter(hook())));
     let (code, text) = status(changed(&backend, &pod_request("shop")).unwrap_err());
     assert_eq!(code, Code::FailedPrecondition, "{text}");
@@ -215,7 +215,7 @@ fn amounts_reach_the_answer() {
     struct Amounts;
     impl Policy for Amounts {
         fn info(&self) -> Info {
-            Info::new("amounts", "1").before_filter(changing([Change::PodRequests]).pure())
+            Info::new("amounts", "1").before_filter(changing([ChangedPart::PodRequests]).pure())
         }
 
         fn before_filter(&self, _: &Pod<'_>) -> PodChange {

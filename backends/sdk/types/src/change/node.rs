@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use extender_policy_api::v1beta1 as api;
 
-use super::{Change, amounts, reason};
+use super::{ChangedPart, amounts, reason};
 use crate::{HoldUser, NodeUsage, Resources, Taint};
 
 /// What a hook changes about a node, as those after it are told of it. kube-scheduler and the cluster do not see the
@@ -51,7 +51,7 @@ impl NodeChange {
 
     /// Keeps room for pods: adds to [`Node::usage`](crate::Node::usage) what its users do not use there. The gateway does
     /// that with the usage of which it tells: when a user ends, its usage goes and what is kept for the next one comes at
-    /// the same time, whenever this hook was called. A change of [`Change::NodeUsage`].
+    /// the same time, whenever this hook was called. A change of [`ChangedPart::NodeUsage`].
     ///
     /// ```
     /// use extender_policy_sdk::{HoldUser, NodeChange, Resources};
@@ -111,7 +111,13 @@ impl NodeChange {
     /// What changes, without positions; `None` if nothing does.
     #[doc(hidden)]
     pub fn change(&self) -> Option<&api::NodeChange> {
-        self.message.as_deref().filter(|message| parts(message).next().is_some())
+        self.message.as_deref().filter(|_| self.parts().next().is_some())
+    }
+
+    /// The parts that change.
+    #[doc(hidden)]
+    pub fn parts(&self) -> impl Iterator<Item = ChangedPart> {
+        self.message.as_deref().into_iter().flat_map(parts)
     }
 
     /// As an answer contains it.
@@ -128,7 +134,7 @@ impl NodeChange {
 }
 
 /// The parts that change.
-pub(super) fn parts(change: &api::NodeChange) -> impl Iterator<Item = Change> {
+fn parts(change: &api::NodeChange) -> impl Iterator<Item = ChangedPart> {
     let api::NodeChange {
         positions: _,
         add_allocatable,
@@ -141,10 +147,10 @@ pub(super) fn parts(change: &api::NodeChange) -> impl Iterator<Item = Change> {
         holds,
     } = change;
     let parts = [
-        (Change::NodeLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
-        (Change::NodeTaints, !add_taints.is_empty() || !remove_taints.is_empty()),
-        (Change::NodeAllocatable, add_allocatable.is_some()),
-        (Change::NodeUsage, add_usage.is_some() || !holds.is_empty()),
+        (ChangedPart::NodeLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
+        (ChangedPart::NodeTaints, !add_taints.is_empty() || !remove_taints.is_empty()),
+        (ChangedPart::NodeAllocatable, add_allocatable.is_some()),
+        (ChangedPart::NodeUsage, add_usage.is_some() || !holds.is_empty()),
     ];
     parts.into_iter().filter(|(_, changes)| *changes).map(|(part, _)| part)
 }

@@ -2,8 +2,8 @@
 
 use extender_policy_api::v1beta1 as api;
 
-use super::{Change, amounts, reason};
-use crate::{NodeAffinity, Resources, Toleration};
+use super::{ChangedPart, amounts, reason};
+use crate::{NodeAffinity, PodAffinity, Resources, Toleration, TopologySpreadConstraint};
 
 /// What a hook changes about the pod of a call, as those after it are told of it. kube-scheduler and the cluster do not
 /// see the change.
@@ -43,6 +43,18 @@ impl PodChange {
         self
     }
 
+    /// Adds or replaces an annotation.
+    pub fn set_annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.message.set_annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// Removes the annotation, if the pod has it.
+    pub fn remove_annotation(mut self, key: impl Into<String>) -> Self {
+        self.message.remove_annotations.push(key.into());
+        self
+    }
+
     /// Adds or replaces an entry of the node selector.
     pub fn set_node_selector(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.message.set_node_selector.insert(key.into(), value.into());
@@ -66,6 +78,22 @@ impl PodChange {
     pub fn remove_node_affinity(mut self) -> Self {
         self.message.node_affinity = None;
         self.message.remove_node_affinity = true;
+        self
+    }
+
+    /// Replaces the pod affinity and anti-affinity; one without terms removes them.
+    pub fn pod_affinity(mut self, affinity: PodAffinity) -> Self {
+        self.message.pod_affinity = Some(affinity);
+        self
+    }
+
+    /// Replaces all topology spread constraints; none removes them.
+    pub fn topology_spread(
+        mut self,
+        constraints: impl IntoIterator<Item = TopologySpreadConstraint>,
+    ) -> Self {
+        let constraints = constraints.into_iter().collect();
+        self.message.topology_spread = Some(api::TopologySpread { constraints });
         self
     }
 
@@ -101,7 +129,8 @@ impl PodChange {
     }
 
     /// The parts that change.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Change> {
+    #[doc(hidden)]
+    pub fn parts(&self) -> impl Iterator<Item = ChangedPart> {
         let api::PodChange {
             set_labels,
             remove_labels,
@@ -113,13 +142,20 @@ impl PodChange {
             remove_tolerations,
             add_requests,
             reason: _,
+            set_annotations,
+            remove_annotations,
+            pod_affinity,
+            topology_spread,
         } = &self.message;
         let parts = [
-            (Change::PodLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
-            (Change::PodNodeSelector, !set_node_selector.is_empty() || !remove_node_selector.is_empty()),
-            (Change::PodNodeAffinity, node_affinity.is_some() || *remove_node_affinity),
-            (Change::PodTolerations, !add_tolerations.is_empty() || !remove_tolerations.is_empty()),
-            (Change::PodRequests, add_requests.is_some()),
+            (ChangedPart::PodLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
+            (ChangedPart::PodNodeSelector, !set_node_selector.is_empty() || !remove_node_selector.is_empty()),
+            (ChangedPart::PodNodeAffinity, node_affinity.is_some() || *remove_node_affinity),
+            (ChangedPart::PodTolerations, !add_tolerations.is_empty() || !remove_tolerations.is_empty()),
+            (ChangedPart::PodRequests, add_requests.is_some()),
+            (ChangedPart::PodAnnotations, !set_annotations.is_empty() || !remove_annotations.is_empty()),
+            (ChangedPart::PodAffinity, pod_affinity.is_some()),
+            (ChangedPart::PodTopologySpread, topology_spread.is_some()),
         ];
         parts.into_iter().filter(|(_, changes)| *changes).map(|(part, _)| part)
     }
@@ -156,8 +192,12 @@ mod tests {
             .remove_toleration(toleration("f"))
             .add_requests(cpu(-5))
             .add_requests(cpu(7))
+            .set_annotation("g", "4")
+            .remove_annotation("h")
+            .pod_affinity(PodAffinity::default())
+            .topology_spread([TopologySpreadConstraint::default()])
             .reason("why");
-        assert_eq!(change.parts().filter(|part| part.is_of_pod()).count(), 5);
+        assert_eq!(change.parts().filter(|part| part.is_of_pod()).count(), 8);
         let expected = api::PodChange {
             set_labels: [("a".to_owned(), "2".to_owned())].into(),
             remove_labels: vec!["b".to_owned()],
@@ -169,6 +209,12 @@ mod tests {
             remove_tolerations: vec![toleration("f")],
             add_requests: Some(cpu(2)),
             reason: "why".to_owned(),
+            set_annotations: [("g".to_owned(), "4".to_owned())].into(),
+            remove_annotations: vec!["h".to_owned()],
+            pod_affinity: Some(PodAffinity::default()),
+            topology_spread: Some(api::TopologySpread {
+                constraints: vec![TopologySpreadConstraint::default()],
+            }),
         };
         assert_eq!(change.into_message(), Some(expected));
     }
@@ -189,5 +235,6 @@ mod tests {
         let nothing = PodChange::none().add_requests(Resources::default()).reason("for no reason");
         assert!(nothing.is_none());
         assert_eq!(nothing.into_message(), None);
+        assert!(!PodChange::none().topology_spread([]).is_none(), "it removes those of the pod");
     }
 }

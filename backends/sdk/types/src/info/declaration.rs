@@ -18,7 +18,7 @@ use super::{
     shown::ShownPath,
 };
 use crate::{
-    Change,
+    ChangedPart,
     digest::Digest,
     node::row::RowParts,
     reads::{access::Access, layout::Layout},
@@ -54,7 +54,7 @@ pub struct Terms {
     verb: Verb,
     reads: Arc<Layout>,
     /// Of a hook alone.
-    changes: BTreeSet<Change>,
+    changes: BTreeSet<ChangedPart>,
 }
 
 impl Terms {
@@ -98,7 +98,7 @@ impl Terms {
     }
 
     /// What the policy may change: nothing if this is not a hook.
-    pub fn changes(&self) -> &BTreeSet<Change> {
+    pub fn changes(&self) -> &BTreeSet<ChangedPart> {
         &self.changes
     }
 
@@ -329,11 +329,10 @@ mod tests {
 
     #[test]
     fn a_verb_without_a_declaration_reads_nothing() {
-        let [filter] = Declaration::new(pure()).unwrap().response.verbs.try_into().unwrap();
-        assert_eq!(filter.reads, Some(api::Reads::default()));
-        let [bind] =
-            Declaration::new(Info::new("p", "1").binds()).unwrap().response.verbs.try_into().unwrap();
-        assert_eq!(bind.reads, Some(api::Reads::default()));
+        for info in [pure(), Info::new("p", "1").binds()] {
+            let [verb] = Declaration::new(info).unwrap().response.verbs.try_into().unwrap();
+            assert_eq!(verb.reads, Some(api::Reads::default()));
+        }
     }
 
     #[test]
@@ -352,25 +351,16 @@ mod tests {
 
     #[test]
     fn a_verb_without_nodes_reads_everything_of_none() {
-        let mut reads = Reads::everything();
-        let [bind] = Declaration::new(Info::new("p", "1").binds_reading(&reads))
-            .unwrap()
-            .response
-            .verbs
-            .try_into()
-            .unwrap();
+        let bind = |reads: &Reads| {
+            let info = Info::new("p", "1").binds_reading(reads);
+            Declaration::new(info).unwrap().response.verbs.remove(0).reads.unwrap()
+        };
         let pod = Some(api::PodReads { everything: true, ..api::PodReads::default() });
-        assert_eq!(bind.reads, Some(api::Reads { pod, node: None }));
+        assert_eq!(bind(&Reads::everything()), api::Reads { pod, node: None });
         // For the gateway to reject.
-        reads = Reads::new();
+        let mut reads = Reads::new();
         reads.node(NodePart::Taints);
-        let [bind] = Declaration::new(Info::new("p", "1").binds_reading(&reads))
-            .unwrap()
-            .response
-            .verbs
-            .try_into()
-            .unwrap();
-        assert!(bind.reads.unwrap().node.is_some());
+        assert!(bind(&reads).node.is_some());
     }
 
     #[test]

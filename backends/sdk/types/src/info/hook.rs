@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{DeclaredVerb, Scope, Verb};
-use crate::{Change, Reads};
+use crate::{ChangedPart, Reads};
 
 /// A hook: a policy changes what the policies of a call are told about the pod and the nodes. How it is called is as for
 /// a [`Verb`]; it must have no side effects. The default: about each node on its own, and again for each call.
 ///
 /// ```
-/// use extender_policy_sdk::{Change, Hook, Info, Node, NodeChange, Pod, Policy, Reads, Resources};
+/// use extender_policy_sdk::{ChangedPart, Hook, Info, Node, NodeChange, Pod, Policy, Reads, Resources};
 ///
 /// /// Keeps a CPU of each node in the pool free for its agent.
 /// struct Agents;
@@ -18,7 +18,7 @@ use crate::{Change, Reads};
 ///     fn info(&self) -> Info {
 ///         let mut reads = Reads::new();
 ///         reads.node_label("pool");
-///         let hook = Hook::changing([Change::NodeAllocatable]).pure().reads(&reads);
+///         let hook = Hook::changes([ChangedPart::NodeAllocatable]).pure().reads(&reads);
 ///         Info::new("agents", "1.0.0").before_filter_nodes(hook)
 ///     }
 ///
@@ -36,13 +36,13 @@ use crate::{Change, Reads};
 #[must_use]
 pub struct Hook {
     verb: Verb,
-    changes: BTreeSet<Change>,
+    changes: BTreeSet<ChangedPart>,
 }
 
 impl Hook {
     /// A hook that may change these parts, and no others. Which ones it can change is said where it is declared, such as
     /// at [`Info::before_filter`](super::Info::before_filter).
-    pub fn changing(parts: impl IntoIterator<Item = Change>) -> Self {
+    pub fn changes(parts: impl IntoIterator<Item = ChangedPart>) -> Self {
         Self { verb: Verb::per_node(), changes: parts.into_iter().collect() }
     }
 
@@ -89,11 +89,11 @@ mod tests {
     }
 
     fn labels() -> Hook {
-        Hook::changing([Change::NodeLabels])
+        Hook::changes([ChangedPart::NodeLabels])
     }
 
     fn pod_labels() -> Hook {
-        Hook::changing([Change::PodLabels])
+        Hook::changes([ChangedPart::PodLabels])
     }
 
     fn reading(declare: impl FnOnce(&mut Reads)) -> Reads {
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn the_handshake_says_what_was_declared() {
-        let changes = [Change::NodeUsage, Change::PodLabels, Change::NodeUsage];
+        let changes = [ChangedPart::NodeUsage, ChangedPart::PodLabels, ChangedPart::NodeUsage];
         let zone = reading(|reads| drop(reads.node_label("zone")));
         let usage = reading(|reads| _ = reads.node(NodePart::Usage));
         let declared = info()
             .before_filter(pod_labels().pure())
             .before_filter_nodes(labels().whole_set().reads(&usage))
-            .before_score(Hook::changing(changes).reads(&zone));
+            .before_score(Hook::changes(changes).reads(&zone));
         let response = Declaration::new(declared).unwrap().response;
         assert!(response.services.iter().any(|service| service == SERVICE_NAME), "{:?}", response.services);
         let [pod, nodes, score] = response.verbs.try_into().unwrap();
@@ -174,11 +174,16 @@ mod tests {
         assert_eq!(of_pod, api::Reads { pod: pod(&parts), node: None });
         assert_eq!(
             of_nodes,
-            api::Reads { pod: pod(&[]), node: Some(node(&[api::NodePart::Usage, api::NodePart::Images])) }
+            api::Reads {
+                pod: pod(&[]),
+                node: Some(node(&[api::NodePart::Usage, api::NodePart::Images, api::NodePart::Nominated]))
+            }
         );
         assert_eq!(of_both.pod, pod(&parts));
         let mut counted = of_both.node.unwrap();
         assert_eq!(std::mem::take(&mut counted.pod_counts).len(), 1);
-        assert_eq!(counted, node(&[api::NodePart::Usage, api::NodePart::RawJson, api::NodePart::Images]));
+        let besides =
+            [api::NodePart::Usage, api::NodePart::RawJson, api::NodePart::Images, api::NodePart::Nominated];
+        assert_eq!(counted, node(&besides));
     }
 }

@@ -28,7 +28,10 @@ use crate::{
 /// out as long as there are few.
 const WALKED: usize = 16;
 
-/// The facts, JSON, usage and pod counts of a `NodeRow`, which stay encoded until they are used.
+/// The number of `NodeRow.nominated`.
+const NOMINATED: u32 = 6;
+
+/// The facts, JSON, usage, nominated pods and pod counts of a `NodeRow`, which stay encoded until they are used.
 #[derive(Default)]
 pub struct Content<'a> {
     /// The values of declared keys, for a stored row or one of which many are read.
@@ -38,8 +41,9 @@ pub struct Content<'a> {
     labels: Option<Labels>,
     /// Decoded at the first use of what is returned as a message.
     whole: OnceLock<Box<Whole>>,
-    /// Decoded at the first use of usage.
+    /// Decoded at the first use of usage, and of nominated.
     used: OnceLock<Box<NodeUsage>>,
+    waiting: OnceLock<Box<NodeUsage>>,
 }
 
 /// The bytes, which determine everything else.
@@ -50,15 +54,15 @@ struct Encoded<'a> {
     raw_json: Cow<'a, [u8]>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
-    /// The fields `pod_counts` of the usual shape, one after the other, and what follows them.
-    pod_counts: Cow<'a, [u8]>,
+    /// The fields `pod_counts` and `nominated` of the usual shape, one after the other, and what follows them.
+    rest: Cow<'a, [u8]>,
 }
 
 impl<'a> Content<'a> {
     /// The name and the content of an encoded row of the usual shape.
     pub(super) fn borrowed(usual: &'a [u8]) -> (&'a str, Self) {
         let mut name = "";
-        let mut encoded = Encoded { pod_counts: counts::within(usual).into(), ..Encoded::default() };
+        let mut encoded = Encoded { rest: counts::rest(usual).into(), ..Encoded::default() };
         for field in Fields::of(usual) {
             match field {
                 Ok(Field { tag: 1, value: FieldValue::Slice(text) }) => name = facts::text(text),
@@ -75,13 +79,13 @@ impl<'a> Content<'a> {
 
     /// The name and the content of a row whose counts of pods are in order.
     pub(super) fn encoded(row: NodeRow) -> (String, Self) {
-        let NodeRow { name, facts, raw_json, usage, pod_counts } = row;
-        let pod_counts = NodeRow { pod_counts, ..NodeRow::default() };
+        let NodeRow { name, facts, raw_json, usage, nominated, pod_counts } = row;
+        let rest = NodeRow { pod_counts, nominated, ..NodeRow::default() };
         let encoded = Encoded {
             facts: facts.map(|facts| facts.encode_to_vec().into()),
             raw_json: raw_json.to_vec().into(),
             usage: usage.map(|usage| usage.encode_to_vec().into()),
-            pod_counts: pod_counts.encode_to_vec().into(),
+            rest: rest.encode_to_vec().into(),
         };
         (name, Self { encoded, ..Self::default() })
     }
@@ -90,15 +94,15 @@ impl<'a> Content<'a> {
     pub fn into_owned(self) -> Content<'static> {
         let labels = self.facts().map(|facts| Labels::of(facts.map(Map::Labels).entries()));
         let _laid_out = self.values();
-        let Self { values, encoded, whole, used, .. } = self;
-        Content { values, encoded: encoded.into_owned(), labels, whole, used }
+        let Self { values, encoded, whole, used, waiting, .. } = self;
+        Content { values, encoded: encoded.into_owned(), labels, whole, used, waiting }
     }
 
     /// The number of encoded bytes.
     pub fn bytes(&self) -> usize {
-        let Encoded { facts, raw_json, usage, pod_counts } = &self.encoded;
+        let Encoded { facts, raw_json, usage, rest } = &self.encoded;
         let len = |part: &Option<Cow<'_, [u8]>>| part.as_ref().map_or(0, |bytes| bytes.len());
-        len(facts) + raw_json.len() + len(usage) + pod_counts.len()
+        len(facts) + raw_json.len() + len(usage) + rest.len()
     }
 
     /// The number of encoded bytes of the facts.
@@ -109,7 +113,7 @@ impl<'a> Content<'a> {
     /// As [`Row::check`](super::row::Row::check).
     pub(super) fn check(&self, counts: Counts) -> Result<(), RowMismatch> {
         self.facts().map_or(Ok(()), |facts| facts.check(counts))?;
-        let (given, declared) = (counts::lists(&self.encoded.pod_counts).count(), counts.pods);
+        let (given, declared) = (counts::lists(&self.encoded.rest).count(), counts.pods);
         if given == declared { Ok(()) } else { Err(RowMismatch::PodCounts { given, declared }) }
     }
 
@@ -148,9 +152,14 @@ impl<'a> Content<'a> {
         Some(self.used.get_or_init(|| Box::new(facts::usage(usage))))
     }
 
+    pub(super) fn nominated(&self) -> Option<&NodeUsage> {
+        let usage = facts::slices(&self.encoded.rest, NOMINATED).next()?;
+        Some(self.waiting.get_or_init(|| Box::new(facts::usage(usage))))
+    }
+
     /// The counts at this position of a row that was [checked](Self::check).
     pub(super) fn pod_counts(&self, position: usize) -> CountList<'_> {
-        counts::lists(&self.encoded.pod_counts).nth(position).expect(facts::CHECKED)
+        counts::lists(&self.encoded.rest).nth(position).expect(facts::CHECKED)
     }
 
     pub(super) fn raw_json(&self) -> &[u8] {
@@ -160,12 +169,12 @@ impl<'a> Content<'a> {
 
 impl Encoded<'_> {
     fn into_owned(self) -> Encoded<'static> {
-        let Self { facts, raw_json, usage, pod_counts } = self;
+        let Self { facts, raw_json, usage, rest } = self;
         Encoded {
             facts: facts.map(|facts| facts.into_owned().into()),
             raw_json: raw_json.into_owned().into(),
             usage: usage.map(|usage| usage.into_owned().into()),
-            pod_counts: pod_counts.into_owned().into(),
+            rest: rest.into_owned().into(),
         }
     }
 }

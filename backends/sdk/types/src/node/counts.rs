@@ -225,9 +225,8 @@ impl<'a> CountList<'a> {
     }
 }
 
-/// The part of a row of the usual shape that begins with its counts: fields are in ascending order. Fields of later
-/// versions may follow.
-pub(super) fn within(row: &[u8]) -> &[u8] {
+/// The part of a row of the usual shape that begins with its counts: fields are in ascending order, and others follow.
+pub(super) fn rest(row: &[u8]) -> &[u8] {
     let mut fields = Fields::of(row);
     loop {
         let rest = fields.rest();

@@ -127,7 +127,7 @@ fn at<'a>(mut entries: impl Iterator<Item = &'a [u8]>, key: &str) -> Option<&'a 
     entries.find(|entry| shape::key(entry) == key.as_bytes()).map(value)
 }
 
-fn slices(message: &[u8], tag: u32) -> impl Iterator<Item = &[u8]> {
+pub(super) fn slices(message: &[u8], tag: u32) -> impl Iterator<Item = &[u8]> {
     fields(message, tag).filter_map(|field| match field.value {
         FieldValue::Slice(slice) => Some(slice),
         _ => None,

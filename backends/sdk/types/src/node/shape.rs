@@ -41,6 +41,7 @@ const ROW: Message = &[
     FieldType::Opaque,
     FieldType::One(USAGE),
     FieldType::Many(POD_COUNTS),
+    FieldType::One(USAGE),
 ];
 const FACTS: Message = &[
     FieldType::Reserved,

@@ -108,10 +108,11 @@ fn usage() -> impl Strategy<Value = NodeUsage> {
 fn row() -> impl Strategy<Value = NodeRow> {
     let raw_json = prop::collection::vec(any::<u8>(), 0..20);
     let pod_counts = prop::collection::vec(pod_counts(), 0..4);
-    let row = (text(), prop::option::of(facts()), raw_json, prop::option::of(usage()), pod_counts);
-    row.prop_map(|(name, facts, raw_json, usage, pod_counts)| {
+    let usages = (prop::option::of(usage()), prop::option::of(usage()));
+    let row = (text(), prop::option::of(facts()), raw_json, usages, pod_counts);
+    row.prop_map(|(name, facts, raw_json, (usage, nominated), pod_counts)| {
         let raw_json = raw_json.into();
-        NodeRow { name, facts, raw_json, usage, pod_counts }
+        NodeRow { name, facts, raw_json, usage, nominated, pod_counts }
     })
 }
 
@@ -237,6 +238,7 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     prop_assert_eq!(node.system_info(), facts.system_info.as_ref());
     prop_assert_eq!(node.provider_id().unwrap_or_default(), facts.provider_id);
     prop_assert_eq!(node.usage(), expected.usage.as_ref());
+    prop_assert_eq!(node.nominated(), expected.nominated.as_ref());
     prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
     same_counts(&expected.pod_counts, node.row.content)
 }
@@ -302,7 +304,8 @@ proptest! {
         let count = row.pod_counts.first().and_then(|counts| counts.counts.first()).cloned();
         let count = [count.unwrap_or_default().encode_to_vec(), field(6, &content)].concat();
         let counts = field(5, &[field(1, &count), field(3, &content)].concat());
-        let later = [field(6, &content), b"\x38\x01\x38\x01".to_vec()].concat();
+        let nominated = field(6, &field(3, &content));
+        let later = [nominated, field(7, &content), b"\x40\x01\x40\x01".to_vec()].concat();
         let encoded = [name, facts, usage, counts, later].concat();
         prop_assert!(shape::is_usual(&encoded));
         agree(&encoded)?;
@@ -387,6 +390,7 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
             field(2, &field(12, &[entry, field(2, b"\x00")].concat()))
         }),
         ("usage in two parts", [labelled(&[("a", "1")]), field(4, b""), field(4, b"")].concat()),
+        ("nominated in two parts", [labelled(&[("a", "1")]), field(6, b""), field(6, b"")].concat()),
         ("usage with its parts in another order", {
             [labelled(&[("a", "1")]), field(4, &[field(2, b""), field(1, b"")].concat())].concat()
         }),

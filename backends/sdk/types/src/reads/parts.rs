@@ -13,10 +13,10 @@ impl Parts {
 
     /// Those of nodes that `everything` includes.
     pub(super) fn of_nodes() -> Self {
-        use api::NodePart::{Images, RawJson, Unspecified, Usage};
+        use api::NodePart::{Images, Nominated, RawJson, Unspecified, Usage};
         Self::which(|number| {
             let part = api::NodePart::try_from(number);
-            part.is_ok_and(|part| !matches!(part, Unspecified | Usage | RawJson | Images))
+            part.is_ok_and(|part| !matches!(part, Unspecified | Usage | Nominated | RawJson | Images))
         })
     }
 
@@ -80,6 +80,9 @@ pub enum NodePart {
     /// [pure](crate::Verb::pure) verb may read it; the answer for a node is then cached until a pod is added to the node or
     /// removed from it.
     Usage = api::NodePart::Usage as isize,
+    /// [`Node::nominated`](crate::Node::nominated): what the pods that wait for room on each node after preemption request. As
+    /// for [`Usage`](Self::Usage), a gateway that watches pods is needed.
+    Nominated = api::NodePart::Nominated as isize,
     /// [`Node::raw_json`](crate::Node::raw_json), several kilobytes for each node. Not for a [pure](crate::Verb::pure) verb.
     RawJson = api::NodePart::RawJson as isize,
     /// [`Node::images`](crate::Node::images), some kilobytes for each node.

@@ -53,12 +53,13 @@ impl SentFields {
 
     /// The row of a node, with the declared parts alone, and without counts of pods.
     pub fn row(&self, row: &api::NodeRow) -> api::NodeRow {
-        let api::NodeRow { name, facts, raw_json, usage, pod_counts: _ } = row.clone();
+        let api::NodeRow { name, facts, raw_json, usage, nominated, pod_counts: _ } = row.clone();
         api::NodeRow {
             name: self.given(NodePart::Name, name),
             facts: facts.map(|facts| self.node_facts(facts)),
             raw_json: self.given(NodePart::RawJson, raw_json),
             usage: self.given(NodePart::Usage, usage),
+            nominated: self.given(NodePart::Nominated, nominated),
             pod_counts: Vec::new(),
         }
     }

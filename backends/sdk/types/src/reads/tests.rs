@@ -321,7 +321,8 @@ fn tests_of_policies_are_sent_what_is_declared() {
     let facts = api::NodeFacts { annotations: Some(entries(&[("a", "1")])), ..api::NodeFacts::default() };
     let usage = Some(api::NodeUsage::default());
     let facts = Some(facts);
-    let row = api::NodeRow { name: "n".to_owned(), facts, raw_json: "{}".into(), usage, pod_counts: vec![] };
+    let (raw_json, nominated) = ("{}".into(), usage.clone());
+    let row = api::NodeRow { name: "n".to_owned(), facts, raw_json, usage, nominated, pod_counts: vec![] };
     let sent = |reads: &Reads| {
         let layout = Layout::new(reads);
         (layout.pod.pod(&pod), layout.node.row(&row))
@@ -339,7 +340,10 @@ fn tests_of_policies_are_sent_what_is_declared() {
     assert_eq!((of_pod.identity, of_pod.raw_json.len()), (None, 0));
     let all = of_node.facts.unwrap();
     assert_eq!((all.unschedulable, all.annotations), (Some(false), None));
-    assert_eq!((&*of_node.name, of_node.usage, of_node.raw_json.len()), ("n", None, 0));
+    assert_eq!(
+        (&*of_node.name, of_node.usage, of_node.nominated, of_node.raw_json.len()),
+        ("n", None, None, 0)
+    );
 
     let mut reads = Reads::new();
     reads.pod(PodPart::Identity).pod(PodPart::RawJson).node(NodePart::Usage).node(NodePart::RawJson);

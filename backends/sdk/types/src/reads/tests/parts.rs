@@ -35,7 +35,7 @@ const OF_PODS: [(PodPart, ReadPod); 21] = [
     (PodPart::ServiceAccount, |pod| format!("{:?}", pod.service_account())),
 ];
 
-const OF_NODES: [(NodePart, ReadNode); 12] = [
+const OF_NODES: [(NodePart, ReadNode); 13] = [
     (NodePart::Taints, |node| format!("{:?}", node.taints())),
     (NodePart::Unschedulable, |node| node.is_unschedulable().to_string()),
     (NodePart::Conditions, |node| format!("{:?}", node.condition("a"))),
@@ -43,6 +43,7 @@ const OF_NODES: [(NodePart, ReadNode); 12] = [
     (NodePart::Allocatable, |node| format!("{:?}", node.allocatable())),
     (NodePart::Name, |node| node.name().to_owned()),
     (NodePart::Usage, |node| format!("{:?}", node.usage())),
+    (NodePart::Nominated, |node| format!("{:?}", node.nominated())),
     (NodePart::RawJson, |node| format!("{:?}", node.raw_json())),
     (NodePart::Images, |node| format!("{:?}", node.images())),
     (NodePart::SystemInfo, |node| format!("{:?}", node.system_info())),
@@ -103,7 +104,8 @@ fn whole_node() -> api::NodeRow {
         annotations: None,
     };
     let usage = Some(api::NodeUsage::default());
-    api::NodeRow { name: a(), facts: Some(facts), raw_json: "{}".into(), usage, pod_counts: vec![] }
+    let (facts, raw_json, nominated) = (Some(facts), "{}".into(), usage.clone());
+    api::NodeRow { name: a(), facts, raw_json, usage, nominated, pod_counts: vec![] }
 }
 
 /// What is read, or the text of the panic.

@@ -106,7 +106,7 @@ public final class Reference implements Policy {
         .preempts(Verb.perNode().reads(priority))
         .binds(new Reads())
         .beforeFilter(
-            Hook.changing(
+            Hook.changes(
                     ChangedPart.POD_LABELS,
                     ChangedPart.POD_NODE_SELECTOR,
                     ChangedPart.POD_TOLERATIONS,
@@ -114,11 +114,11 @@ public final class Reference implements Policy {
                 .pure()
                 .reads(theApp()))
         .beforeFilterNodes(
-            Hook.changing(ChangedPart.NODE_ALLOCATABLE, ChangedPart.NODE_TAINTS)
+            Hook.changes(ChangedPart.NODE_ALLOCATABLE, ChangedPart.NODE_TAINTS)
                 .pure()
                 .reads(appAndZone()))
         .beforeScore(
-            Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS, ChangedPart.NODE_USAGE)
+            Hook.changes(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS, ChangedPart.NODE_USAGE)
                 .reads(appAndZone()));
   }
 

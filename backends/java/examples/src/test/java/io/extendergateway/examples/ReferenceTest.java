@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
+import io.extendergateway.policy.testing.NoAnswerException;
 import io.extendergateway.policy.testing.TestNode;
 import io.extendergateway.policy.testing.TestPod;
 import io.extendergateway.policy.testing.Testing;

@@ -149,9 +149,10 @@ final class Answer {
     same("pod.facts.namespace", facts.getNamespace(), request.getNamespace());
     same("pod.identity.name", identity.getName(), request.getName());
     same("pod.identity.uid", identity.getUid(), request.getUid());
+    BindAsk ask = new BindAsk(request, pod);
+    trace.about(ask::subject, 0);
     prepared.policy().ready();
-    CompletionStage<Bind> bound =
-        prepared.policy().bindAsync(new BindAsk(request, pod), trace.around(binds));
+    CompletionStage<Bind> bound = prepared.policy().bindAsync(ask, trace.around(binds));
     return Bound.of(bound, Answer::response);
   }
 

@@ -28,6 +28,15 @@ public abstract non-sealed class Backend implements Source {
       return new Prepared(policy, new Declaration(info));
     }
 
+    boolean isReady() {
+      try {
+        policy.ready();
+        return true;
+      } catch (NotReadyException | RuntimeException notReady) {
+        return false;
+      }
+    }
+
     boolean binds() {
       return declaration.terms(Declaration.Kind.BIND) != null;
     }
@@ -110,6 +119,11 @@ public abstract non-sealed class Backend implements Source {
     return Optional.empty();
   }
 
+  /** Whether all policies that there are now are ready. */
+  boolean isReady() {
+    return known().stream().allMatch(Prepared::isReady);
+  }
+
   /** The policy's name, if it is known before args come. */
   final Optional<String> name() {
     return known().map(prepared -> prepared.declaration.response.getName());
@@ -181,6 +195,11 @@ public abstract non-sealed class Backend implements Source {
     Optional<Prepared> known() {
       return backend.known();
     }
+
+    @Override
+    boolean isReady() {
+      return backend.isReady();
+    }
   }
 
   private static class Fixed extends Backend {
@@ -244,6 +263,11 @@ public abstract non-sealed class Backend implements Source {
     @Override
     Versions versionsFor(NamedArgs args) {
       return policies.of(args);
+    }
+
+    @Override
+    boolean isReady() {
+      return policies.all().stream().allMatch(versions -> versions.newest().isReady());
     }
   }
 }

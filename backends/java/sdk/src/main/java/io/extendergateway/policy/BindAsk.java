@@ -41,6 +41,15 @@ public final class BindAsk {
     return request.getCall().getId();
   }
 
+  /** The same logger, whose lines begin with the call and the pod, as {@link Pod#logger}. */
+  public System.Logger logger(System.Logger logger) {
+    return new PodLogger(logger, subject());
+  }
+
+  String subject() {
+    return PodLogger.subject(callId(), PodLogger.pod(namespace(), name()));
+  }
+
   /** The pod; empty if the gateway knows only its name. */
   public Optional<Pod> pod() {
     return Optional.ofNullable(pod);

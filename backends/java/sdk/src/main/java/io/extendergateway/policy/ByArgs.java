@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.grpc.Status;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
@@ -59,6 +60,13 @@ final class ByArgs {
     Versions versions = build.apply(named.args());
     remember(named, versions);
     return versions;
+  }
+
+  /** The versions for all args that are kept. */
+  List<Versions> all() {
+    synchronized (recent) {
+      return recent.values().stream().map(entry -> entry.versions).toList();
+    }
   }
 
   private Versions find(ByteString sha256) {

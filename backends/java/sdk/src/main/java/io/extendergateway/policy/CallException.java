@@ -39,6 +39,10 @@ final class CallException extends RuntimeException {
     return new CallException(code, other, getMessage());
   }
 
+  static boolean isBecause(Throwable failure, ErrorReason reason) {
+    return failure instanceof CallException known && known.reason == reason;
+  }
+
   /** The request is wrong. */
   @FormatMethod
   static CallException invalid(String format, Object... values) {

@@ -18,8 +18,15 @@ public enum ChangedPart {
   NODE_TAINTS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_TAINTS),
   /** {@link NodeChange#addAllocatable}. */
   NODE_ALLOCATABLE(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_ALLOCATABLE),
-  /** {@link NodeChange#addUsage}. */
-  NODE_USAGE(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_USAGE);
+  /** {@link NodeChange#addUsage}, {@link NodeChange#hold}. */
+  NODE_USAGE(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_NODE_USAGE),
+  /** {@link PodChange#setAnnotation}, {@link PodChange#removeAnnotation}. */
+  POD_ANNOTATIONS(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_ANNOTATIONS),
+  /** {@link PodChange#podAffinity}. */
+  POD_AFFINITY(io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_AFFINITY),
+  /** {@link PodChange#topologySpread}. */
+  POD_TOPOLOGY_SPREAD(
+      io.extendergateway.policy.v1beta1.ChangedPart.CHANGED_PART_POD_TOPOLOGY_SPREAD);
 
   final io.extendergateway.policy.v1beta1.ChangedPart message;
 

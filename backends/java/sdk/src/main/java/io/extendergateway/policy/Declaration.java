@@ -30,6 +30,7 @@ import io.extendergateway.policy.v1beta1.Scope;
 import io.extendergateway.policy.v1beta1.ScoreRequest;
 import io.extendergateway.policy.v1beta1.ScoreResponse;
 import io.extendergateway.policy.v1beta1.VerbInfo;
+import io.extendergateway.policy.v1beta1.WatchServiceGrpc;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
@@ -256,6 +257,7 @@ final class Declaration {
     if (info.observesOutcomes) {
       response.addServices(OutcomeServiceGrpc.SERVICE_NAME);
     }
+    response.addServices(WatchServiceGrpc.SERVICE_NAME);
     info.paths.forEach(path -> response.addIntrospection(path.message()));
     terms.keySet().forEach(kind -> response.addVerbs(verbInfo(kind, info)));
     return response.build();

@@ -193,7 +193,9 @@ final class Filling {
             + facts.getAnnotations().getEntriesCount()
             + facts.getConditionsCount()
             + facts.getCapacity().getOthersCount()
-            + facts.getAllocatable().getOthersCount();
+            + facts.getAllocatable().getOthersCount()
+            + row.getUsage().getRequested().getOthersCount()
+            + row.getNominated().getRequested().getOthersCount();
     long values = 0L + facts.getLabels().getValuesCount() + facts.getAnnotations().getValuesCount();
     values += 3L * facts.getTaintsCount() + 3L * facts.getAddressesCount();
     values += facts.hasSystemInfo() ? 7 : 0;

@@ -11,7 +11,7 @@ import java.util.Set;
  *
  * <pre>{@code
  * Info.of("spare-cpu", "1.0.0")
- *     .beforeFilterNodes(Hook.changing(ChangedPart.NODE_ALLOCATABLE).pure().reads(reads));
+ *     .beforeFilterNodes(Hook.changes(ChangedPart.NODE_ALLOCATABLE).pure().reads(reads));
  * }</pre>
  */
 public final class Hook {
@@ -32,7 +32,7 @@ public final class Hook {
    * @param parts the parts, at least one: of the pod for {@link Info#beforeFilter}, of nodes for
    *     {@link Info#beforeFilterNodes}, of both for {@link Info#beforeScore}
    */
-  public static Hook changing(ChangedPart... parts) {
+  public static Hook changes(ChangedPart... parts) {
     Set<ChangedPart> changes = EnumSet.noneOf(ChangedPart.class);
     Collections.addAll(changes, parts);
     return new Hook(Collections.unmodifiableSet(changes), Verb.perNode());

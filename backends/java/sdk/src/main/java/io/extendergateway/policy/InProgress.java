@@ -38,7 +38,10 @@ final class InProgress extends ServerStreamTracer.Factory implements ServerInter
   public ServerStreamTracer newServerStreamTracer(String method, Metadata headers) {
     // Of a stream of messages each is taken over when it is complete; the one of a call is held
     // until the answer.
-    boolean isStream = method.endsWith("/SyncNodes") || method.contains(".reflection.");
+    boolean isStream =
+        method.endsWith("/SyncNodes")
+            || method.endsWith(".WatchService/Watch")
+            || method.contains(".reflection.");
     return new Message(isStream, /* isAnswered= */ !isStream && !method.endsWith("/Watch"));
   }
 

@@ -50,6 +50,11 @@ record NamedArgs(ByteString sha256, ByteString args) {
     }
   }
 
+  /** The same by their digest alone. */
+  NamedArgs named() {
+    return new NamedArgs(sha256, ByteString.EMPTY);
+  }
+
   boolean areNone() {
     return sha256.equals(NONE.sha256);
   }

@@ -118,6 +118,16 @@ public final class Node {
     return row.message.hasUsage() ? Optional.of(row.message.getUsage()) : Optional.empty();
   }
 
+  /**
+   * The requests of the pods that are nominated to the node and wait for room there after a
+   * preemption; the pod to be placed may be one of them. Never includes what {@link #usage} has,
+   * and lags behind like it. Empty when it is not known.
+   */
+  public Optional<NodeUsage> nominated() {
+    access.part(NodePart.NOMINATED);
+    return row.message.hasNominated() ? Optional.of(row.message.getNominated()) : Optional.empty();
+  }
+
   /** status.images, in order. */
   public List<NodeImage> images() {
     access.part(NodePart.IMAGES);
@@ -162,7 +172,7 @@ public final class Node {
       return Optional.empty();
     }
     PodCounts list = row.message.getPodCounts(sent.position());
-    var count = Row.find(list, attribute.get());
+    var count = row.find(list, attribute.get());
     if (count != null) {
       return Optional.of(PodsLike.counted(PodCount.onNode(sent, count)));
     }

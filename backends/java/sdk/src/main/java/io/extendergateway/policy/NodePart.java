@@ -33,10 +33,16 @@ public enum NodePart implements Part {
   /** {@link Node#addresses}. */
   ADDRESSES(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_ADDRESSES_VALUE),
   /** {@link Node#providerId}. */
-  PROVIDER_ID(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_PROVIDER_ID_VALUE);
+  PROVIDER_ID(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_PROVIDER_ID_VALUE),
+  /**
+   * {@link Node#nominated}. Needs a gateway that watches pods. In a {@linkplain Verb#pure pure}
+   * verb the answer for a node is cached until a pod is nominated to the node, or no longer.
+   */
+  NOMINATED(io.extendergateway.policy.v1beta1.NodePart.NODE_PART_NOMINATED_VALUE);
 
   /** Those that are read with everything. */
-  static final int FACTS_AND_NAME = Part.all(values()) & ~Part.all(USAGE, IMAGES, RAW_JSON);
+  static final int FACTS_AND_NAME =
+      Part.all(values()) & ~Part.all(USAGE, NOMINATED, IMAGES, RAW_JSON);
 
   private final int number;
 

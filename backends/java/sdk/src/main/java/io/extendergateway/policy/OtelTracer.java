@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 
@@ -27,6 +28,9 @@ import java.util.concurrent.TimeUnit;
 final class OtelTracer implements Trace.Tracer {
   private static final Metadata.Key<String> TRACEPARENT =
       Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
+
+  /** The gateway sends no trace with these. */
+  private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect", Outcomes.METHOD);
 
   private static final TextMapGetter<Metadata> HEADERS =
       new TextMapGetter<>() {
@@ -96,7 +100,8 @@ final class OtelTracer implements Trace.Tracer {
 
   @Override
   public Trace begin(String method, Metadata headers) {
-    if (!headers.containsKey(TRACEPARENT)) {
+    String bare = method.substring(method.lastIndexOf('/') + 1);
+    if (!headers.containsKey(TRACEPARENT) || UNTRACED.contains(bare)) {
       return Trace.NONE;
     }
     Context caller =

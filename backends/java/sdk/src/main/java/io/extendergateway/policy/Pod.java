@@ -303,6 +303,20 @@ public final class Pod {
     return call.getId();
   }
 
+  /**
+   * The same logger, whose lines begin with the id of the call and with namespace and name of the
+   * pod, as far as they are read. Also for a pure verb: it is for correlation.
+   */
+  public System.Logger logger(System.Logger logger) {
+    return new PodLogger(logger, subject());
+  }
+
+  /** The call and the pod, for people. What is not read is not sent either. */
+  String subject() {
+    String name = message.getIdentity().getName();
+    return PodLogger.subject(call.getId(), PodLogger.pod(facts.getNamespace(), name));
+  }
+
   /** The object's JSON, unchanged; empty if the gateway does not have it. */
   public Optional<String> rawJson() {
     access.part(PodPart.RAW_JSON);

@@ -1,9 +1,13 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1beta1.NodeAffinity;
+import io.extendergateway.policy.v1beta1.PodAffinity;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.TopologySpread;
+import io.extendergateway.policy.v1beta1.TopologySpreadConstraint;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Objects;
 import java.util.Set;
 
@@ -43,6 +47,16 @@ public final class PodChange {
     return of(message.toBuilder().addRemoveLabels(key));
   }
 
+  /** Adds or replaces an annotation. */
+  public PodChange setAnnotation(String key, String value) {
+    return of(message.toBuilder().putSetAnnotations(key, value));
+  }
+
+  /** Removes an annotation. One that the pod does not have is ignored. */
+  public PodChange removeAnnotation(String key) {
+    return of(message.toBuilder().addRemoveAnnotations(key));
+  }
+
   /** Adds or replaces an entry of spec.nodeSelector. */
   public PodChange setNodeSelector(String key, String value) {
     return of(message.toBuilder().putSetNodeSelector(key, value));
@@ -61,6 +75,18 @@ public final class PodChange {
   /** Removes spec.affinity.nodeAffinity. */
   public PodChange removeNodeAffinity() {
     return of(message.toBuilder().clearNodeAffinity().setRemoveNodeAffinity(true));
+  }
+
+  /** Replaces spec.affinity.podAffinity and podAntiAffinity; without terms, the pod has none. */
+  public PodChange podAffinity(PodAffinity affinity) {
+    return of(message.toBuilder().setPodAffinity(affinity));
+  }
+
+  /** Replaces spec.topologySpreadConstraints; without constraints, the pod has none. */
+  public PodChange topologySpread(TopologySpreadConstraint... constraints) {
+    TopologySpread all =
+        TopologySpread.newBuilder().addAllConstraints(List.of(constraints)).build();
+    return of(message.toBuilder().setTopologySpread(all));
   }
 
   /** Adds a toleration behind the pod's. */
@@ -94,11 +120,20 @@ public final class PodChange {
     if (message.getSetLabelsCount() + message.getRemoveLabelsCount() > 0) {
       parts.add(ChangedPart.POD_LABELS);
     }
+    if (message.getSetAnnotationsCount() + message.getRemoveAnnotationsCount() > 0) {
+      parts.add(ChangedPart.POD_ANNOTATIONS);
+    }
     if (message.getSetNodeSelectorCount() + message.getRemoveNodeSelectorCount() > 0) {
       parts.add(ChangedPart.POD_NODE_SELECTOR);
     }
     if (message.hasNodeAffinity() || message.getRemoveNodeAffinity()) {
       parts.add(ChangedPart.POD_NODE_AFFINITY);
+    }
+    if (message.hasPodAffinity()) {
+      parts.add(ChangedPart.POD_AFFINITY);
+    }
+    if (message.hasTopologySpread()) {
+      parts.add(ChangedPart.POD_TOPOLOGY_SPREAD);
     }
     if (message.getAddTolerationsCount() + message.getRemoveTolerationsCount() > 0) {
       parts.add(ChangedPart.POD_TOLERATIONS);

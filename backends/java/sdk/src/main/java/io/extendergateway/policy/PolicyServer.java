@@ -37,7 +37,8 @@ import java.util.logging.Logger;
 
 /**
  * A backend on a socket: PolicyService, HookService, NodeTableService, IntrospectionService,
- * OutcomeService, health and reflection, from binding the address to the end of the last call.
+ * OutcomeService, WatchService, health and reflection, from binding the address to the end of the
+ * last call.
  *
  * <p>Three kinds of threads: the event loops of the HTTP/2 library only move bytes and answer
  * pings, so that a slow policy does not look like a dead machine; one thread for each processor
@@ -96,7 +97,13 @@ public final class PolicyServer implements AutoCloseable {
         --allow-unauthenticated-bind
                                serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
                                reaches the address may then bind pods
+        --metrics-address HOST:PORT
+                               serve GET /metrics there, in Prometheus' text format
+        --log-calls            write a line to the log for each call
         --help                 prints this
+      An option that is not given is taken from the environment, if the variable is not empty: EXTENDER_POLICY_ADDRESS,
+      EXTENDER_POLICY_TLS_CERT, EXTENDER_POLICY_TLS_KEY, EXTENDER_POLICY_TLS_CLIENT_CA, EXTENDER_POLICY_METRICS_ADDRESS,
+      and as true or false EXTENDER_POLICY_ALLOW_UNAUTHENTICATED_BIND and EXTENDER_POLICY_LOG_CALLS.
       Prints `listening on HOST:PORT` when it is ready. The TLS files are read again when they change. SIGTERM lets calls
       in progress finish, a second one ends at once.
       Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the standard
@@ -105,21 +112,26 @@ public final class PolicyServer implements AutoCloseable {
   private final Server server;
   private final Service service;
   private final HealthStatusManager health;
+  private final Metrics metrics;
   private final Trace.Tracer tracer;
   private final List<ExecutorService> executors;
+
+  /** Compares for streams of Watch. */
+  final ScheduledThreadPoolExecutor watches;
+
   private final Duration drain;
   private final String address;
   private final AtomicBoolean closed = new AtomicBoolean();
 
   private PolicyServer(Backend given, ServeOptions options) throws ServeException {
-    InetSocketAddress wanted = resolve(options.address);
+    InetSocketAddress wanted = resolve("--address", options.address);
     boolean isExposed =
         !wanted.getAddress().isLoopbackAddress()
             && options.tlsClientCa == null
             && !options.allowUnauthenticatedBind;
     Backend backend = isExposed ? given.exposedAt(options.address) : given;
-    ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads("timers"));
-    timers.setRemoveOnCancelPolicy(true);
+    ScheduledThreadPoolExecutor timers = timers("timers");
+    watches = timers("watches");
     int processors = Math.max(2, Runtime.getRuntime().availableProcessors());
     ThreadPoolExecutor calls =
         new ThreadPoolExecutor(
@@ -131,13 +143,17 @@ public final class PolicyServer implements AutoCloseable {
             threads("calls"));
     ExecutorService binds = waiting("binds", MAX_BINDS);
     ExecutorService introspections = waiting("introspections", MAX_INTROSPECTIONS);
-    executors = List.of(timers, calls, binds, introspections);
+    executors = List.of(timers, watches, calls, binds, introspections);
     drain = options.drain;
+    Tables tables = new Tables();
+    metrics = options.metricsAddress == null ? null : metrics(options, backend, tables);
     try {
-      tracer = tracer(backend, options);
-      Tables tables = new Tables();
+      Trace.Tracer spans = tracer(backend, options);
+      boolean isRecorded = metrics != null || options.logCalls;
+      tracer = isRecorded ? new Calls(spans, metrics, options.logCalls) : spans;
       service =
-          new Service(backend, tables, tracer, timers, new Service.Waiters(binds, introspections));
+          new Service(
+              backend, tables, tracer, timers, watches, new Service.Waiters(binds, introspections));
       health = new HealthStatusManager();
       health.setStatus(HealthStatusManager.SERVICE_NAME_ALL_SERVICES, ServingStatus.SERVING);
       health.setStatus(PolicyServiceGrpc.SERVICE_NAME, ServingStatus.SERVING);
@@ -148,6 +164,7 @@ public final class PolicyServer implements AutoCloseable {
       server = build(wanted, credentials, calls);
       address = start(options.address);
     } catch (ServeException | RuntimeException failure) {
+      closeMetrics();
       executors.forEach(ExecutorService::shutdownNow);
       throw failure;
     }
@@ -176,6 +193,7 @@ public final class PolicyServer implements AutoCloseable {
         .addService(service.unary(IntrospectionServiceGrpc.getServiceDescriptor()))
         .addService(service.unary(HookServiceGrpc.getServiceDescriptor()))
         .addService(service.unary(OutcomeServiceGrpc.getServiceDescriptor()))
+        .addService(service.watchService())
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())
@@ -206,16 +224,34 @@ public final class PolicyServer implements AutoCloseable {
     return (host.contains(":") ? "[" + host + "]" : host) + ":" + bound.getPort();
   }
 
-  private static InetSocketAddress resolve(String address) throws ServeException {
+  private static InetSocketAddress resolve(String option, String address) throws ServeException {
     try {
-      ServeOptions.HostPort parsed = ServeOptions.HostPort.parse(address);
+      ServeOptions.HostPort parsed = ServeOptions.HostPort.parse(option, address);
       return new InetSocketAddress(InetAddress.getByName(parsed.host()), parsed.port());
     } catch (UnknownHostException wrong) {
       throw new ServeException(
-          "cannot listen on %s: the host is not known; set another --address".formatted(address),
+          "cannot listen on %s: the host is not known; set another %s".formatted(address, option),
           wrong);
     } catch (UsageException wrong) {
       throw new ServeException(wrong.getMessage(), wrong);
+    }
+  }
+
+  private static Metrics metrics(ServeOptions options, Backend backend, Tables tables)
+      throws ServeException {
+    InetSocketAddress address = resolve("--metrics-address", options.metricsAddress);
+    try {
+      return new Metrics(address, backend, tables);
+    } catch (NoClassDefFoundError absent) {
+      throw new ServeException(
+          "--metrics-address needs io.prometheus:prometheus-metrics-core and prometheus-metrics-exporter-httpserver"
+              + " on the class path; add them, or remove the option",
+          absent);
+    } catch (IOException | RuntimeException failure) {
+      throw new ServeException(
+          "metrics cannot be served on %s: %s; set another --metrics-address"
+              .formatted(options.metricsAddress, failure.getMessage()),
+          failure);
     }
   }
 
@@ -247,6 +283,12 @@ public final class PolicyServer implements AutoCloseable {
           "spans cannot be sent: %s; correct the OTEL_* variables".formatted(wrong.getMessage()),
           wrong);
     }
+  }
+
+  private static ScheduledThreadPoolExecutor timers(String name) {
+    ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads(name));
+    timers.setRemoveOnCancelPolicy(true);
+    return timers;
   }
 
   /** For tasks that wait: one thread each, and no more than this many. */
@@ -354,6 +396,16 @@ public final class PolicyServer implements AutoCloseable {
     return address;
   }
 
+  /** How many streams of tables and of Watch are open. */
+  int openStreams() {
+    return service.openStreams();
+  }
+
+  /** The port of the metrics. */
+  int metricsPort() {
+    return metrics.port();
+  }
+
   /**
    * Accepts no new calls, and returns when those in progress have finished, or were cancelled after
    * the drain time.
@@ -374,7 +426,14 @@ public final class PolicyServer implements AutoCloseable {
       Thread.currentThread().interrupt();
     }
     tracer.end(FLUSH);
+    closeMetrics();
     executors.forEach(ExecutorService::shutdownNow);
+  }
+
+  private void closeMetrics() {
+    if (metrics != null) {
+      metrics.close();
+    }
   }
 
   /**

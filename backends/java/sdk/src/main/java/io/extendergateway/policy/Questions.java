@@ -73,6 +73,7 @@ final class Questions {
     Pod pod = podToPlace(request, call, terms);
     Access access = new Access(terms.reads.node, terms.verb.isPure);
     List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
+    trace.about(pod::subject, nodes.size());
     return new Question(prepared, terms, pod, nodes, held.miss);
   }
 

@@ -49,9 +49,10 @@ public final class Reads {
   /**
    * All facts and labels of the pod and of nodes, with the names of nodes, and with the facts that
    * later versions of the gateway know. Not included, and to be declared besides: {@link
-   * PodPart#IDENTITY}, {@link NodePart#USAGE}, {@link NodePart#IMAGES}, annotations, JSON, and
-   * counts of pods. What is included may be declared, too, to read with its key. Where there are no
-   * nodes, as in {@link Info#binds(Reads)} and {@link Info#beforeFilter}, it is all of the pod.
+   * PodPart#IDENTITY}, {@link NodePart#USAGE}, {@link NodePart#NOMINATED}, {@link NodePart#IMAGES},
+   * annotations, JSON, and counts of pods. What is included may be declared, too, to read with its
+   * key. Where there are no nodes, as in {@link Info#binds(Reads)} and {@link Info#beforeFilter},
+   * it is all of the pod.
    *
    * <p>For a policy that cannot know what it reads, such as one with rules of its operator: a
    * cached answer serves fewer pods, and more rows of the node table change.
@@ -232,7 +233,7 @@ public final class Reads {
    * pod is for pure verbs.
    */
   Reads extended(boolean isPure) {
-    Reads all = copy().node(NodePart.USAGE, NodePart.IMAGES);
+    Reads all = copy().node(NodePart.USAGE, NodePart.NOMINATED, NodePart.IMAGES);
     if (!isPure) {
       all.node(NodePart.RAW_JSON).pod(PodPart.IDENTITY, PodPart.RAW_JSON);
     }

@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
+import io.extendergateway.policy.testing.NoAnswerException;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.BindResponse;
 import io.extendergateway.policy.v1beta1.Call;
@@ -29,6 +30,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionStage;
 
@@ -47,20 +49,6 @@ public final class Rehearsal {
     Questions questions = new Questions(backend, new Tables());
     answer = new Answer(backend, questions, task -> new Thread(task, "bind").start());
     introspections = new Introspections(backend, Runnable::run);
-  }
-
-  /** A policy gave no answer, or a forbidden one: the message is what the gateway would log. */
-  public static final class NoAnswerException extends RuntimeException {
-    private static final long serialVersionUID = 1L;
-
-    /** With what the policy API forbids. */
-    public NoAnswerException(String forbidden) {
-      super(forbidden);
-    }
-
-    private NoAnswerException(Throwable cause, String method) {
-      super(Failures.testText(cause, method), cause);
-    }
   }
 
   /** A node and the pods on it. */
@@ -135,22 +123,36 @@ public final class Rehearsal {
 
   /** The answer to Change before nodes are filtered, about the pod. */
   public PodChange beforeFilter(io.extendergateway.policy.v1beta1.Pod pod) {
-    var response = (ChangeResponse) ask(Kind.BEFORE_FILTER, pod, List.of());
-    return new PodChange(response.getPod());
+    return changes(Kind.BEFORE_FILTER, pod, List.of()).pod();
   }
 
   /** The same about nodes. */
   public List<NodeChange> beforeFilterNodes(
       io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    var response = (ChangeResponse) ask(Kind.BEFORE_FILTER_NODES, pod, nodes);
-    return changes(response.getNodesList(), nodes.size());
+    return changes(Kind.BEFORE_FILTER_NODES, pod, nodes).nodes();
   }
 
   /** The answer to Change before nodes are scored. */
   public Changes beforeScore(io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    var response = (ChangeResponse) ask(Kind.BEFORE_SCORE, pod, nodes);
-    return new Changes(
-        new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
+    return changes(Kind.BEFORE_SCORE, pod, nodes);
+  }
+
+  /** The answer of a hook, which the gateway refuses if it changes more than the hook declares. */
+  private Changes changes(
+      Kind hook, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
+    var response = (ChangeResponse) ask(hook, pod, nodes);
+    Changes changes =
+        new Changes(
+            new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
+    Set<ChangedPart> undeclared = changes.pod().parts();
+    changes.nodes().forEach(node -> undeclared.addAll(node.parts()));
+    undeclared.removeAll(terms(hook).orElseThrow().changes);
+    if (!undeclared.isEmpty()) {
+      throw new NoAnswerException(
+          "%s changes %s, which its Hook does not declare; add it to Hook.changes"
+              .formatted(Failures.inSentence(hook.method), undeclared));
+    }
+    return changes;
   }
 
   private Object ask(Kind verb, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
@@ -246,9 +248,9 @@ public final class Rehearsal {
       return call.call();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
-      throw new NoAnswerException(interrupted, method);
+      throw new NoAnswerException(Failures.testText(interrupted, method), interrupted);
     } catch (Exception | StackOverflowError | AssertionError failure) {
-      throw new NoAnswerException(failure, method);
+      throw new NoAnswerException(Failures.testText(failure, method), failure);
     }
   }
 }

@@ -11,11 +11,35 @@ import java.util.function.ToIntFunction;
 final class Row {
   final NodeRow message;
 
+  /** No character in the counts is in another order in UTF-16 than in UTF-8. */
+  private final boolean isPlain;
+
   /** Decoded from the JSON at its first use; calls may race for it, and decode equal objects. */
   private volatile Object model;
 
   Row(NodeRow message) {
     this.message = message;
+    isPlain = isPlain(message);
+  }
+
+  private static boolean isPlain(NodeRow row) {
+    for (PodCounts list : row.getPodCountsList()) {
+      for (PodCount count : list.getCountsList()) {
+        if (!isPlain(count.getNamespace()) || !isPlain(count.getValue())) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  private static boolean isPlain(String text) {
+    for (int at = 0; at < text.length(); at++) {
+      if (text.charAt(at) >= Character.MIN_SURROGATE) {
+        return false;
+      }
+    }
+    return true;
   }
 
   NodeFacts facts() {
@@ -75,13 +99,18 @@ final class Row {
     return -1;
   }
 
-  private static int compare(PodCount count, String namespace, String value) {
-    int order = Utf8.compare(count.getNamespace(), namespace);
-    return order != 0 ? order : Utf8.compare(count.getValue(), value);
+  private int compare(PodCount count, String namespace, String value) {
+    int order = compare(count.getNamespace(), namespace);
+    return order != 0 ? order : compare(count.getValue(), value);
+  }
+
+  /** Whatever the other text has: the library's comparison is several times as fast. */
+  private int compare(String counted, String other) {
+    return isPlain ? counted.compareTo(other) : Utf8.compare(counted, other);
   }
 
   /** The count with this attribute; {@code null} if there is none. */
-  static PodCount find(PodCounts list, PodsBy.Attribute wanted) {
+  PodCount find(PodCounts list, PodsBy.Attribute wanted) {
     return find(list.getCountsList(), count -> compare(count, wanted.namespace(), wanted.value()));
   }
 

@@ -115,6 +115,9 @@ final class Sent {
     if (!fields.has(NodePart.USAGE)) {
       sent.clearUsage();
     }
+    if (!fields.has(NodePart.NOMINATED)) {
+      sent.clearNominated();
+    }
     if (!fields.has(NodePart.RAW_JSON)) {
       sent.clearRawJson();
     }

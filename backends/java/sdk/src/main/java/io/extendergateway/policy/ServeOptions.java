@@ -6,17 +6,32 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 
 /** How a backend is served. Immutable: each method returns new options. */
 public final class ServeOptions {
   private static final String DEFAULT_ADDRESS = "127.0.0.1:0";
-  private static final List<String> NAMES =
-      List.of("--address", "--tls-cert", "--tls-key", "--tls-client-ca");
-
   private static final String ALLOW_BIND = "--allow-unauthenticated-bind";
+  private static final String LOG_CALLS = "--log-calls";
+  private static final String HOST_PORT = "HOST:PORT such as 0.0.0.0:9000";
+  private static final String PEM_FILE = "the path of a PEM file";
+
+  /** The options, and what is expected as their value. */
+  private static final Map<String, String> VALUES =
+      Map.of(
+          "--address", HOST_PORT,
+          "--tls-cert", PEM_FILE,
+          "--tls-key", PEM_FILE,
+          "--tls-client-ca", PEM_FILE,
+          "--metrics-address", HOST_PORT);
+
+  /** The options without a value. */
+  private static final List<String> FLAGS = List.of(ALLOW_BIND, LOG_CALLS);
 
   /** {@code HOST:PORT}. */
   String address = DEFAULT_ADDRESS;
@@ -28,6 +43,11 @@ public final class ServeOptions {
   Path tlsClientCa;
   Duration drain = Duration.ofSeconds(10);
   boolean allowUnauthenticatedBind;
+
+  /** {@code null}: metrics are not served. */
+  String metricsAddress;
+
+  boolean logCalls;
 
   /** {@code null}: those of the process. */
   Map<String, String> variables;
@@ -43,6 +63,8 @@ public final class ServeOptions {
     copy.tlsClientCa = tlsClientCa;
     copy.drain = drain;
     copy.allowUnauthenticatedBind = allowUnauthenticatedBind;
+    copy.metricsAddress = metricsAddress;
+    copy.logCalls = logCalls;
     copy.variables = variables;
     change.accept(copy);
     return copy;
@@ -95,6 +117,20 @@ public final class ServeOptions {
   }
 
   /**
+   * Serves {@code GET /metrics} there in Prometheus' text format, {@code HOST:PORT}. Needs {@code
+   * io.prometheus:prometheus-metrics-core} and {@code prometheus-metrics-exporter-httpserver} on
+   * the class path, and serves what else is in their default registry.
+   */
+  public ServeOptions metricsAddress(String hostAndPort) {
+    return with(copy -> copy.metricsAddress = hostAndPort);
+  }
+
+  /** Writes a line to the log for each call. */
+  public ServeOptions logCalls() {
+    return with(copy -> copy.logCalls = true);
+  }
+
+  /**
    * Spans are sent as if these were the {@code OTEL_*} variables of this process, and no others. An
    * empty map turns them off.
    */
@@ -104,79 +140,112 @@ public final class ServeOptions {
 
   /**
    * Takes the options of every backend out of a command line, for a program with options of its
-   * own: {@code --address HOST:PORT}, {@code --tls-cert FILE}, {@code --tls-key FILE} and {@code
-   * --tls-client-ca FILE}, each also as {@code --name=value}, and {@code
-   * --allow-unauthenticated-bind}.
+   * own: those that {@link PolicyServer#help} lists, each with a value also as {@code
+   * --name=value}. One that is not given is taken from the environment: {@code --tls-cert} from
+   * {@code EXTENDER_POLICY_TLS_CERT}.
    *
    * @param arguments the command line; only what is not taken stays in it
    * @throws UsageException if a value is missing or wrong
    */
   public static ServeOptions take(List<String> arguments) throws UsageException {
-    Map<String, String> given = new HashMap<>();
+    return take(arguments, System.getenv());
+  }
+
+  /** The value of an option, and the option or variable that it is from. */
+  private record Given(String value, String from) {}
+
+  static ServeOptions take(List<String> arguments, Map<String, String> environment)
+      throws UsageException {
+    Map<String, Given> given = new HashMap<>();
     List<String> others = new ArrayList<>();
     for (Iterator<String> all = arguments.iterator(); all.hasNext(); ) {
       String argument = all.next();
       int equals = argument.indexOf('=');
       String name = equals < 0 ? argument : argument.substring(0, equals);
-      if (argument.equals(ALLOW_BIND)) {
-        given.put(ALLOW_BIND, "");
+      if (FLAGS.contains(argument)) {
+        given.put(argument, new Given("true", argument));
         continue;
       }
-      if (!NAMES.contains(name)) {
+      if (!VALUES.containsKey(name)) {
         others.add(argument);
         continue;
       }
       String value = equals >= 0 ? argument.substring(equals + 1) : all.hasNext() ? all.next() : "";
       if (value.isEmpty() || (equals < 0 && value.startsWith("--"))) {
-        throw new UsageException("%s has no value; expected %s".formatted(name, expected(name)));
+        throw new UsageException("%s has no value; expected %s".formatted(name, VALUES.get(name)));
       }
-      if (given.put(name, value) != null) {
+      if (given.put(name, new Given(value, name)) != null) {
         throw new UsageException("%s is given twice; give it once".formatted(name));
       }
     }
+    Stream.concat(VALUES.keySet().stream(), FLAGS.stream())
+        .forEach(name -> variable(name, environment).ifPresent(v -> given.putIfAbsent(name, v)));
     ServeOptions options = of(given);
     arguments.clear();
     arguments.addAll(others);
     return options;
   }
 
-  private static String expected(String name) {
-    return name.equals("--address") ? "HOST:PORT such as 0.0.0.0:9000" : "the path of a PEM file";
+  /** An empty variable counts as unset. */
+  private static Optional<Given> variable(String option, Map<String, String> environment) {
+    String name =
+        "EXTENDER_POLICY_" + option.substring(2).toUpperCase(Locale.ROOT).replace('-', '_');
+    String value = environment.getOrDefault(name, "");
+    return value.isEmpty() ? Optional.empty() : Optional.of(new Given(value, name));
   }
 
-  private static ServeOptions of(Map<String, String> given) throws UsageException {
+  private static ServeOptions of(Map<String, Given> given) throws UsageException {
     ServeOptions options = defaults();
-    String address = given.get("--address");
+    Given address = given.get("--address");
     if (address != null) {
-      HostPort.parse(address);
-      options = options.address(address);
+      options = options.address(HostPort.parse(address.from, address.value).text());
     }
-    if (given.containsKey(ALLOW_BIND)) {
+    Given metrics = given.get("--metrics-address");
+    if (metrics != null) {
+      options = options.metricsAddress(HostPort.parse(metrics.from, metrics.value).text());
+    }
+    if (isSet(given.get(ALLOW_BIND))) {
       options = options.allowUnauthenticatedBind();
     }
-    String cert = given.get("--tls-cert");
-    String key = given.get("--tls-key");
-    String authority = given.get("--tls-client-ca");
+    if (isSet(given.get(LOG_CALLS))) {
+      options = options.logCalls();
+    }
+    Given cert = given.get("--tls-cert");
+    Given key = given.get("--tls-key");
+    Given authority = given.get("--tls-client-ca");
     if ((cert == null) != (key == null)) {
       throw new UsageException(
           "%s is given without %s; TLS needs both a certificate and its key"
               .formatted(
-                  cert == null ? "--tls-key" : "--tls-cert",
-                  cert == null ? "--tls-cert" : "--tls-key"));
+                  cert == null ? key.from : cert.from, cert == null ? "--tls-cert" : "--tls-key"));
     }
     if (authority != null && cert == null) {
       throw new UsageException(
-          "--tls-client-ca is given without --tls-cert and --tls-key; client certificates need TLS");
+          "%s is given without --tls-cert and --tls-key; client certificates need TLS"
+              .formatted(authority.from));
     }
     if (cert != null) {
-      options = options.tls(Path.of(cert), Path.of(key));
+      options = options.tls(Path.of(cert.value), Path.of(key.value));
     }
-    return authority == null ? options : options.tlsClientCa(Path.of(authority));
+    return authority == null ? options : options.tlsClientCa(Path.of(authority.value));
+  }
+
+  private static boolean isSet(Given flag) throws UsageException {
+    if (flag != null && !flag.value.equals("true") && !flag.value.equals("false")) {
+      throw new UsageException(
+          "invalid %s \"%s\"; expected true or false".formatted(flag.from, flag.value));
+    }
+    return flag != null && flag.value.equals("true");
   }
 
   /** An address that is not resolved yet. */
   record HostPort(String host, int port) {
-    static HostPort parse(String text) throws UsageException {
+    String text() {
+      return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
+    }
+
+    /** With the name of the option or variable. */
+    static HostPort parse(String from, String text) throws UsageException {
       int colon = text.lastIndexOf(':');
       String host = colon < 0 ? "" : text.substring(0, colon);
       if (host.startsWith("[") && host.endsWith("]")) {
@@ -188,8 +257,7 @@ public final class ServeOptions {
       boolean digits =
           !port.isEmpty() && port.length() <= 5 && port.chars().allMatch(c -> c >= '0' && c <= '9');
       if (host.isEmpty() || !digits || Integer.parseInt(port) > 65535) {
-        throw new UsageException(
-            "invalid --address \"%s\"; expected HOST:PORT such as 0.0.0.0:9000".formatted(text));
+        throw new UsageException("invalid %s \"%s\"; expected %s".formatted(from, text, HOST_PORT));
       }
       return new HostPort(host, Integer.parseInt(port));
     }

@@ -8,7 +8,7 @@ import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1beta1.ReportRequest;
-import io.extendergateway.policy.v1beta1.SyncNodesResponse;
+import io.extendergateway.policy.v1beta1.WatchServiceGrpc;
 import io.grpc.KnownLength;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
@@ -24,9 +24,7 @@ import java.io.UncheckedIOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledExecutorService;
@@ -41,10 +39,7 @@ final class Service {
   /**
    * Longer than the deadline that a gateway gives any call except a bind, whose message is small.
    */
-  private static final long ARRIVAL_SECONDS = 10;
-
-  /** The gateway sends no trace with these. */
-  private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect", Outcomes.METHOD);
+  static final long ARRIVAL_SECONDS = 10;
 
   private final Questions questions;
   private final Map<String, Verb> verbs;
@@ -52,24 +47,28 @@ final class Service {
   private final Trace.Tracer tracer;
   private final ScheduledExecutorService timers;
   private final AtomicInteger inProgress = new AtomicInteger();
-  private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
-  private volatile boolean stopping;
+  private final Streams streams;
 
   /** Run what may wait, each apart from the others: nobody's look at a policy delays a bind. */
   record Waiters(Executor binds, Executor introspections) {}
 
-  /** Timers end messages that do not arrive. */
+  /**
+   * Timers end messages that do not arrive; the other ones compare, and the policy may make them
+   * wait.
+   */
   Service(
       Backend backend,
       Tables tables,
       Trace.Tracer tracer,
       ScheduledExecutorService timers,
+      ScheduledExecutorService comparing,
       Waiters waiters) {
     questions = new Questions(backend, tables);
     verbs = verbs(backend, waiters);
     this.tables = tables;
     this.tracer = tracer;
     this.timers = timers;
+    streams = new Streams(backend, timers, comparing);
   }
 
   /** Answers an encoded request, at once or by a future. */
@@ -99,6 +98,7 @@ final class Service {
         (message, trace) -> {
           Policy observer = Outcomes.observer(backend, Wire.args(message));
           var request = (ReportRequest) decode(message, Sizes.Shape.REPORT, reportRequest);
+          trace.attribute("extender.call.id", request.getCall().getId());
           return Outcomes.answer(request, observer);
         });
     for (Kind kind : Kind.values()) {
@@ -115,11 +115,13 @@ final class Service {
     verbs.put(
         Kind.HOOK_METHOD,
         (message, trace) -> {
-          questions.admit(Kind.hooks(Wire.hook(message)), message);
+          List<Kind> hooks = Kind.hooks(Wire.hook(message));
+          if (hooks.size() == 1) {
+            trace.attribute("extender.hook", Failures.inSentence(hooks.get(0).method));
+          }
+          questions.admit(hooks, message);
           var request = (ChangeRequest) decode(message, Sizes.Shape.QUESTION, changeRequest);
-          Kind hook = Questions.hook(request);
-          trace.attribute("extender.hook", Failures.inSentence(hook.method));
-          return answer.answer(hook, request, trace);
+          return answer.answer(Questions.hook(request), request, trace);
         });
     return verbs;
   }
@@ -137,7 +139,18 @@ final class Service {
   ServerServiceDefinition tableService() {
     return define(
         NodeTableServiceGrpc.getServiceDescriptor(),
-        method -> (call, headers) -> new Stream(call, new Filling(tables)));
+        method -> (call, headers) -> streams.new TableFiller(call, new Filling(tables)).begin());
+  }
+
+  ServerServiceDefinition watchService() {
+    return define(
+        WatchServiceGrpc.getServiceDescriptor(),
+        method -> (call, headers) -> streams.new Watch(call).begin());
+  }
+
+  /** How many streams are open. */
+  int openStreams() {
+    return streams.open();
   }
 
   /** How many calls of the policy are in progress. */
@@ -150,9 +163,8 @@ final class Service {
    * still arrive.
    */
   void stop() {
-    stopping = true;
     tables.stop();
-    streams.forEach(Stream::stop);
+    streams.stop();
   }
 
   private static Message decode(byte[] message, Sizes.Shape shape, Message type) {
@@ -162,6 +174,12 @@ final class Service {
     } catch (InvalidProtocolBufferException broken) {
       throw Sizes.broken(broken);
     }
+  }
+
+  static CallException tooLate() {
+    return CallException.of(
+        Status.Code.DEADLINE_EXCEEDED,
+        "the message did not arrive within %ds".formatted(ARRIVAL_SECONDS));
   }
 
   /** What handles the calls of a method. */
@@ -236,20 +254,14 @@ final class Service {
       this.call = call;
       this.verb = verb;
       MethodDescriptor<byte[], Message> method = call.getMethodDescriptor();
-      trace =
-          UNTRACED.contains(method.getBareMethodName())
-              ? Trace.NONE
-              : tracer.begin(method.getFullMethodName(), headers);
+      trace = tracer.begin(method.getFullMethodName(), headers);
       inProgress.incrementAndGet();
       arrival = timers.schedule(this::late, ARRIVAL_SECONDS, TimeUnit.SECONDS);
       call.request(2);
     }
 
     private void late() {
-      fail(
-          CallException.of(
-              Status.Code.DEADLINE_EXCEEDED,
-              "the message did not arrive within %ds".formatted(ARRIVAL_SECONDS)));
+      fail(tooLate());
     }
 
     @Override
@@ -326,8 +338,9 @@ final class Service {
     }
 
     private void end(Status status, Metadata trailers) {
-      call.close(status, trailers);
+      // First, so that a client that knows the end finds its call in the metrics.
       trace.end(status);
+      call.close(status, trailers);
     }
 
     @Override
@@ -350,81 +363,6 @@ final class Service {
           trace.end(Status.CANCELLED);
         }
       }
-    }
-  }
-
-  /**
-   * One message in, one acknowledgement out, until the stream ends. The table is dropped with it.
-   */
-  private final class Stream extends ServerCall.Listener<byte[]> {
-    private final ServerCall<byte[], Message> call;
-    private final Filling filling;
-
-    /** Guarded by this. */
-    private boolean closed;
-
-    Stream(ServerCall<byte[], Message> call, Filling filling) {
-      this.call = call;
-      this.filling = filling;
-      call.sendHeaders(new Metadata());
-      streams.add(this);
-      if (stopping) {
-        stop();
-      } else {
-        call.request(1);
-      }
-    }
-
-    @Override
-    public synchronized void onMessage(byte[] message) {
-      if (closed) {
-        return;
-      }
-      try {
-        long applied = filling.apply(message);
-        call.sendMessage(SyncNodesResponse.newBuilder().setApplied(applied).build());
-        call.request(1);
-      } catch (RuntimeException | StackOverflowError failure) {
-        fail(Failures.of(failure, call.getMethodDescriptor().getBareMethodName()));
-      }
-    }
-
-    @Override
-    public void onHalfClose() {
-      close(Status.OK, new Metadata());
-    }
-
-    @Override
-    public void onCancel() {
-      end();
-    }
-
-    @Override
-    public void onComplete() {
-      end();
-    }
-
-    void stop() {
-      fail(CallException.of(Status.Code.UNAVAILABLE, "this backend is shutting down"));
-    }
-
-    private void fail(CallException failure) {
-      close(failure.status(), failure.trailers());
-    }
-
-    private synchronized void close(Status status, Metadata trailers) {
-      boolean open = !closed && !call.isCancelled();
-      // First, so that a peer that knows the end finds no table.
-      end();
-      if (open) {
-        call.close(status, trailers);
-      }
-    }
-
-    private synchronized void end() {
-      closed = true;
-      streams.remove(this);
-      filling.end();
     }
   }
 }

@@ -83,7 +83,8 @@ final class Sizes {
         part(14, SMALL + LIST, IMAGE),
         part(16, SMALL)),
     part(4, 0, part(1, SMALL, RESOURCES)),
-    part(5, SMALL, part(1, SMALL + 2 * TEXT, part(5, SMALL, RESOURCES)))
+    part(5, SMALL, part(1, SMALL + 2 * TEXT, part(5, SMALL, RESOURCES))),
+    part(6, 0, part(1, SMALL, RESOURCES))
   };
 
   private static final Part[] REQUIREMENT = {part(3, TEXT)};
@@ -168,8 +169,23 @@ final class Sizes {
 
     private final List<Part> parts;
 
+    /** No byte takes more; unlimited if there is more to check than memory. */
+    private final long perByte;
+
     private Shape(Part... parts) {
       this.parts = List.of(parts);
+      perByte = perByte(this.parts);
+    }
+
+    /** An occurrence has a tag and, unless it is a number in a list, a length or a value. */
+    private static long perByte(List<Part> parts) {
+      long most = 0;
+      for (Part part : parts) {
+        long own = part.isNumbers ? part.bytes : (part.bytes + 1) / 2;
+        own = part.element == null ? own : Integer.MAX_VALUE;
+        most = Math.max(most, Math.max(own, perByte(part.shape)));
+      }
+      return most;
     }
   }
 
@@ -180,6 +196,9 @@ final class Sizes {
   static void check(byte[] message, Shape shape) {
     long limit = Math.min(message.length * PER_BYTE + BASE, MOST);
     // Most messages are small, and cannot exceed what every message may take.
+    if (message.length * shape.perByte <= limit) {
+      return;
+    }
     long left = limit;
     try {
       left = take(CodedInputStream.newInstance(message), shape.parts, left);

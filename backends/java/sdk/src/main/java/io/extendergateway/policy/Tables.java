@@ -87,6 +87,15 @@ final class Tables {
     bytes.addAndGet(-less);
   }
 
+  int count() {
+    return byName.size();
+  }
+
+  /** The rows of all tables. */
+  long rows() {
+    return byName.values().stream().mapToLong(Table::size).sum();
+  }
+
   long bytes() {
     return bytes.get();
   }
@@ -143,6 +152,15 @@ final class Tables {
           rows.add(kept.row);
         }
         return rows;
+      } finally {
+        lock.readLock().unlock();
+      }
+    }
+
+    private int size() {
+      lock.readLock().lock();
+      try {
+        return byId.size();
       } finally {
         lock.readLock().unlock();
       }

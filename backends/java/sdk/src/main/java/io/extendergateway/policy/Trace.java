@@ -4,6 +4,7 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.concurrent.Executor;
+import java.util.function.Supplier;
 
 /** The span of one call, if the gateway traces it. */
 interface Trace {
@@ -13,6 +14,9 @@ interface Trace {
   default void attribute(String key, String value) {}
 
   default void attribute(String key, long value) {}
+
+  /** What the call is about, in words, and how many nodes it has. */
+  default void about(Supplier<String> pod, int nodes) {}
 
   /** Makes this the current span of the thread until the scope is closed. */
   default Scope enter() {

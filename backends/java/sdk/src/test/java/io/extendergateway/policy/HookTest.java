@@ -16,19 +16,19 @@ import io.extendergateway.policy.v1beta1.HookServiceGrpc;
 import io.extendergateway.policy.v1beta1.NodeAffinity;
 import io.extendergateway.policy.v1beta1.NodeUsage;
 import io.extendergateway.policy.v1beta1.NonZero;
+import io.extendergateway.policy.v1beta1.PodAffinity;
+import io.extendergateway.policy.v1beta1.PodAffinityTerm;
 import io.extendergateway.policy.v1beta1.Resources;
 import io.extendergateway.policy.v1beta1.Scope;
 import io.extendergateway.policy.v1beta1.Taint;
 import io.extendergateway.policy.v1beta1.Toleration;
+import io.extendergateway.policy.v1beta1.TopologySpread;
+import io.extendergateway.policy.v1beta1.TopologySpreadConstraint;
 import io.extendergateway.policy.v1beta1.VerbInfo;
 import io.grpc.Status;
 import java.util.Collections;
 import java.util.List;
-import java.util.Queue;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Function;
-import java.util.logging.Filter;
-import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -38,6 +38,9 @@ import org.junit.jupiter.api.function.Executable;
 class HookTest {
   private static final ChangedPart[] OF_POD = {
     ChangedPart.POD_LABELS,
+    ChangedPart.POD_ANNOTATIONS,
+    ChangedPart.POD_AFFINITY,
+    ChangedPart.POD_TOPOLOGY_SPREAD,
     ChangedPart.POD_NODE_SELECTOR,
     ChangedPart.POD_NODE_AFFINITY,
     ChangedPart.POD_TOLERATIONS,
@@ -62,9 +65,9 @@ class HookTest {
     public Info info() {
       return Info.of("changing", "1")
           .revision("r1")
-          .beforeFilter(Hook.changing(OF_POD))
-          .beforeFilterNodes(Hook.changing(OF_NODES).reads(NAMES))
-          .beforeScore(Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS).reads(NAMES));
+          .beforeFilter(Hook.changes(OF_POD))
+          .beforeFilterNodes(Hook.changes(OF_NODES).reads(NAMES))
+          .beforeScore(Hook.changes(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS).reads(NAMES));
     }
 
     @Override
@@ -164,13 +167,13 @@ class HookTest {
   void aHookIsDeclaredAsAVerbIs() {
     Reads ofPod = new Reads();
     ofPod.podLabel("app");
-    Hook whole = Hook.changing(ChangedPart.NODE_TAINTS, ChangedPart.NODE_TAINTS).wholeSet();
+    Hook whole = Hook.changes(ChangedPart.NODE_TAINTS, ChangedPart.NODE_TAINTS).wholeSet();
     GetInfoResponse info =
         new Declaration(
                 Info.of("p", "1")
-                    .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
+                    .beforeFilter(Hook.changes(ChangedPart.POD_LABELS).pure().reads(ofPod))
                     .beforeFilterNodes(whole.reads(NAMES))
-                    .beforeScore(Hook.changing(ChangedPart.NODE_USAGE)))
+                    .beforeScore(Hook.changes(ChangedPart.NODE_USAGE)))
             .response;
     VerbInfo filter = info.getVerbs(0);
     assertEquals(Effects.EFFECTS_PURE, filter.getEffects());
@@ -185,7 +188,8 @@ class HookTest {
     assertEquals(0, info.getVerbs(2).getReads().getSerializedSize());
     // Hooks whose nodes are names need no table, and the one about the pod has no nodes.
     assertEquals(
-        List.of("extender.policy.v1beta1.HookService"), List.copyOf(info.getServicesList()));
+        List.of("extender.policy.v1beta1.HookService", "extender.policy.v1beta1.WatchService"),
+        List.copyOf(info.getServicesList()));
   }
 
   @Test
@@ -203,10 +207,20 @@ class HookTest {
         NodeAffinity.newBuilder()
             .setRequired(io.extendergateway.policy.v1beta1.NodeSelector.getDefaultInstance())
             .build();
+    var pods =
+        PodAffinity.newBuilder()
+            .addAntiRequired(PodAffinityTerm.newBuilder().setTopologyKey("zone"))
+            .build();
+    var zones = TopologySpreadConstraint.newBuilder().setTopologyKey("zone").build();
     policy.pod =
         PodChange.none()
             .setLabel("a", "1")
             .removeLabel("b")
+            .setAnnotation("e", "3")
+            .removeAnnotation("f")
+            .podAffinity(pods)
+            .topologySpread(TopologySpreadConstraint.getDefaultInstance())
+            .topologySpread(zones, zones)
             .setNodeSelector("c", "2")
             .removeNodeSelector("d")
             .removeNodeAffinity()
@@ -220,6 +234,11 @@ class HookTest {
         io.extendergateway.policy.v1beta1.PodChange.newBuilder()
             .putSetLabels("a", "1")
             .addRemoveLabels("b")
+            .putSetAnnotations("e", "3")
+            .addRemoveAnnotations("f")
+            .setPodAffinity(pods)
+            .setTopologySpread(
+                TopologySpread.newBuilder().addConstraints(zones).addConstraints(zones))
             .putSetNodeSelector("c", "2")
             .addRemoveNodeSelector("d")
             .setNodeAffinity(affinity)
@@ -234,6 +253,16 @@ class HookTest {
     var removed = change(aboutPod()).getPod();
     assertTrue(removed.getRemoveNodeAffinity());
     assertFalse(removed.hasNodeAffinity());
+
+    for (PodChange alone :
+        List.of(
+            PodChange.none().setAnnotation("a", "1"),
+            PodChange.none().removeAnnotation("a"),
+            PodChange.none().podAffinity(PodAffinity.getDefaultInstance()),
+            PodChange.none().topologySpread())) {
+      policy.pod = alone;
+      assertTrue(change(aboutPod()).hasPod(), alone.toString());
+    }
   }
 
   @Test
@@ -322,7 +351,7 @@ class HookTest {
   @Test
   void aHookThatIsNotDeclaredIsNotServed() throws ServeException {
     Info info = Info.of("p", "1");
-    Info hook = info.beforeFilter(Hook.changing(ChangedPart.POD_LABELS));
+    Info hook = info.beforeFilter(Hook.changes(ChangedPart.POD_LABELS));
     try (Served only = Served.of(new Declaring(hook));
         Served none = Served.of(new Declaring(info.filters(Verb.perNode())))) {
       assertEquals(1, client(only).change(aboutPod().build()).getResult().getEvaluated());
@@ -363,16 +392,9 @@ class HookTest {
 
   @Test
   void failuresOfThePolicyEndOneCallAndAreInTheLog() {
-    Logger logger = Logger.getLogger("io.extendergateway.policy");
-    Queue<String> log = new ConcurrentLinkedQueue<>();
-    Filter before = logger.getFilter();
-    logger.setFilter(
-        record -> {
-          log.add("%s %s".formatted(record.getMessage(), record.getThrown()));
-          return before == null || before.isLoggable(record);
-        });
     Status.Code internal = Status.Code.INTERNAL;
-    try {
+    LogLines log = new LogLines();
+    try (log) {
       policy.more = 1;
       refused(
           () -> change(aboutNodes("a")),
@@ -385,10 +407,8 @@ class HookTest {
       refused(() -> change(aboutNodes("a")), internal, "a change of a node is null");
       policy.pod = null;
       refused(() -> change(aboutPod()), internal, "a change of the pod is null");
-    } finally {
-      logger.setFilter(before);
     }
-    String all = String.join("\n", log);
+    String all = String.join("\n", log.lines);
     for (String text :
         List.of(
             "beforeScore returned 2 answers for 1 nodes",

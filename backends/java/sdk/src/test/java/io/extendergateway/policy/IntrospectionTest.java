@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import io.extendergateway.policy.testing.NoAnswerException;
 import io.extendergateway.policy.testing.Testing;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.IntrospectionServiceGrpc;
@@ -305,9 +306,9 @@ class IntrospectionTest {
     assertTrue(
         Testing.introspect(policy, QUOTA, Map.of("namespace", "shop"), Map.of())
             .startsWith("{\"namespace\":\"shop\""));
-    Rehearsal.NoAnswerException refused =
+    NoAnswerException refused =
         assertThrows(
-            Rehearsal.NoAnswerException.class,
+            NoAnswerException.class,
             () -> Testing.introspect(policy, QUOTA, Map.of("namespace", "x"), Map.of()));
     assertEquals("no quota for namespace x", refused.getMessage());
   }

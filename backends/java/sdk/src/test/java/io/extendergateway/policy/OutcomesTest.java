@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
+import io.extendergateway.policy.testing.NoAnswerException;
 import io.extendergateway.policy.testing.Testing;
 import io.extendergateway.policy.v1beta1.GetInfoRequest;
 import io.extendergateway.policy.v1beta1.OutcomeKind;

@@ -29,6 +29,7 @@ class SentTest {
         Served.row("n").toBuilder()
             .setRawJson(JSON)
             .setUsage(NodeUsage.getDefaultInstance())
+            .setNominated(NodeUsage.getDefaultInstance())
             .build();
     return Sent.row(new Declaration(info).terms(Kind.FILTER), new InCluster(row, List.of()));
   }
@@ -70,11 +71,11 @@ class SentTest {
     NodeRow everything = row(Reads.everything());
     assertEquals("n", everything.getName());
     assertTrue(everything.hasFacts());
-    assertFalse(everything.hasUsage());
+    assertFalse(everything.hasUsage() || everything.hasNominated());
     assertEquals(ByteString.EMPTY, everything.getRawJson());
-    NodeRow rest = row(new Reads().node(NodePart.USAGE, NodePart.RAW_JSON));
+    NodeRow rest = row(new Reads().node(NodePart.USAGE, NodePart.NOMINATED, NodePart.RAW_JSON));
     assertEquals("", rest.getName());
-    assertTrue(rest.hasUsage() && rest.hasFacts());
+    assertTrue(rest.hasUsage() && rest.hasNominated() && rest.hasFacts());
     assertEquals(JSON, rest.getRawJson());
     assertEquals(ByteString.EMPTY, pod(Reads.everything()).getRawJson());
     assertEquals(JSON, pod(new Reads().pod(PodPart.RAW_JSON)).getRawJson());

@@ -46,7 +46,7 @@ class ServerTest {
 
     @Override
     public Info info() {
-      return Info.of("patient", "1").binds().beforeFilter(Hook.changing(ChangedPart.POD_LABELS));
+      return Info.of("patient", "1").binds().beforeFilter(Hook.changes(ChangedPart.POD_LABELS));
     }
 
     @Override
@@ -143,6 +143,58 @@ class ServerTest {
     wrong("--address is given twice", "--address=a:1", "--address=a:1");
     wrong("--tls-cert is given without --tls-key", "--tls-cert", "c");
     wrong("--tls-client-ca is given without --tls-cert", "--tls-client-ca", "c");
+  }
+
+  @Test
+  void anOptionThatIsNotGivenIsTakenFromTheEnvironment() throws Exception {
+    Map<String, String> all =
+        Map.of(
+            "EXTENDER_POLICY_ADDRESS", "[::1]:9",
+            "EXTENDER_POLICY_TLS_CERT", "c",
+            "EXTENDER_POLICY_TLS_KEY", "k",
+            "EXTENDER_POLICY_TLS_CLIENT_CA", "a",
+            "EXTENDER_POLICY_ALLOW_UNAUTHENTICATED_BIND", "true",
+            "EXTENDER_POLICY_METRICS_ADDRESS", "0.0.0.0:8",
+            "EXTENDER_POLICY_LOG_CALLS", "false");
+    assertEquals(
+        "[::1]:9 c k a true 0.0.0.0:8 false",
+        shown(ServeOptions.take(new ArrayList<>(List.of("--x")), all)));
+    List<String> given =
+        List.of("--address=a:1", "--tls-cert=d", "--metrics-address", "b:2", "--log-calls");
+    assertEquals("a:1 d k a true b:2 true", shown(ServeOptions.take(new ArrayList<>(given), all)));
+    assertEquals(
+        "127.0.0.1:0 null null null false null false",
+        shown(ServeOptions.take(new ArrayList<>(), Map.of("EXTENDER_POLICY_TLS_CERT", ""))));
+    wrongVariable(
+        "invalid EXTENDER_POLICY_ADDRESS \"9\"; expected", "EXTENDER_POLICY_ADDRESS", "9");
+    wrongVariable(
+        "invalid EXTENDER_POLICY_LOG_CALLS \"1\"; expected true or false",
+        "EXTENDER_POLICY_LOG_CALLS",
+        "1");
+    wrongVariable(
+        "EXTENDER_POLICY_TLS_KEY is given without --tls-cert", "EXTENDER_POLICY_TLS_KEY", "k");
+    wrongVariable(
+        "EXTENDER_POLICY_TLS_CLIENT_CA is given without", "EXTENDER_POLICY_TLS_CLIENT_CA", "a");
+  }
+
+  private static String shown(ServeOptions options) {
+    return "%s %s %s %s %s %s %s"
+        .formatted(
+            options.address,
+            options.tlsCert,
+            options.tlsKey,
+            options.tlsClientCa,
+            options.allowUnauthenticatedBind,
+            options.metricsAddress,
+            options.logCalls);
+  }
+
+  private static void wrongVariable(String text, String variable, String value) {
+    UsageException mistake =
+        assertThrows(
+            UsageException.class,
+            () -> ServeOptions.take(new ArrayList<>(), Map.of(variable, value)));
+    assertTrue(mistake.getMessage().startsWith(text), mistake.getMessage());
   }
 
   private static void wrong(String text, String... arguments) {

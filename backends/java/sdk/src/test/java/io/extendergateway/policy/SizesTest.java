@@ -29,9 +29,9 @@ class SizesTest {
               .scores(Verb.perNode(), Scale.unbounded())
               .preempts(Verb.perNode())
               .binds()
-              .beforeFilter(Hook.changing(ChangedPart.POD_LABELS))
-              .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS))
-              .beforeScore(Hook.changing(ChangedPart.NODE_LABELS)));
+              .beforeFilter(Hook.changes(ChangedPart.POD_LABELS))
+              .beforeFilterNodes(Hook.changes(ChangedPart.NODE_LABELS))
+              .beforeScore(Hook.changes(ChangedPart.NODE_LABELS)));
 
   @Test
   void aMessageThatWouldTakeTooMuchMemoryIsRefused() throws ServeException {
@@ -62,6 +62,7 @@ class SizesTest {
       refused(Sizes.Shape.QUESTION, within(path, Questions.POD, 2));
     }
     refused(Sizes.Shape.SYNC_NODES, 4, 2, 2, 14);
+    refused(Sizes.Shape.SYNC_NODES, 4, 2, 6, 1, 5);
     refused(Sizes.Shape.REPORT, 2);
   }
 

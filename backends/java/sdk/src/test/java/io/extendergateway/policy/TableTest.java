@@ -29,9 +29,9 @@ import org.junit.jupiter.api.Test;
 /** Tables of nodes over a socket. */
 class TableTest {
   private static final String TABLE = "t-5";
-  private static final Reads READS = new Reads().node(NodePart.NAME, NodePart.TAINTS);
+  private static final Reads READS = new Reads().node(NodePart.NAME, NodePart.NOMINATED);
 
-  /** Rejects each node with its name. */
+  /** Rejects each node with its name and the number of nominated pods. */
   private static class Names implements Policy {
     @Override
     public Info info() {
@@ -40,7 +40,8 @@ class TableTest {
 
     @Override
     public Verdict filter(Pod pod, Node node) {
-      return Verdict.reject(node.name());
+      var pods = node.nominated().map(nominated -> nominated.getRequested().getPods());
+      return Verdict.reject(node.name() + pods.map(number -> " " + number).orElse(""));
     }
   }
 
@@ -166,8 +167,10 @@ class TableTest {
   @Test
   void aTableThatIsNotHeldIsAMiss() throws InterruptedException {
     assertIsNotHeld(filterByTable());
-    new Sync(served).send(first(1).addUpserts(entry(1, "a")));
-    assertEquals("a", filterByTable().getRejections(0).getReason());
+    NodeRow.Builder row = Served.row("a").toBuilder();
+    row.getNominatedBuilder().getRequestedBuilder().setPods(2);
+    new Sync(served).send(first(1).addUpserts(entry(1, row.build())));
+    assertEquals("a 2", filterByTable().getRejections(0).getReason());
   }
 
   @Test
@@ -199,6 +202,23 @@ class TableTest {
         assertThrows(CallException.class, () -> new Filling(new Tables()).apply(first.build()));
     assertEquals(Status.Code.INVALID_ARGUMENT, refused.code());
     assertTrue(refused.getMessage().startsWith(text), refused.getMessage());
+  }
+
+  @Test
+  void countsAreInTheOrderOfTheirBytes() {
+    // In UTF-16 the second one is less.
+    for (String second : List.of("b", "\ud83d\ude00")) {
+      String first = second.equals("b") ? "a" : "\ue000";
+      NodeRow.Builder row = NodeRow.newBuilder();
+      var counts = row.addPodCountsBuilder();
+      counts.addCountsBuilder().setValue(first);
+      counts.addCountsBuilder().setValue(second).setPods(7);
+      var parts = new Declaration.RowParts(false, false);
+      Row ordered = new Row(row.build());
+      assertNull(ordered.wrong(parts, new Layout.Counts(0, 0, 1), ""));
+      var found = ordered.find(counts.build(), new PodsBy.Attribute("", second));
+      assertEquals(7, found.getPods());
+    }
   }
 
   @Test

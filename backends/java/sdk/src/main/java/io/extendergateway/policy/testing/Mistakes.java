@@ -1,7 +1,6 @@
 package io.extendergateway.policy.testing;
 
 import io.extendergateway.policy.Policy;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.Source;
 import io.extendergateway.policy.v1beta1.Effects;
 import io.extendergateway.policy.v1beta1.Verb;

@@ -33,6 +33,13 @@ public final class TestNode {
     return node;
   }
 
+  /** The same node as a row whose labels and annotations are {@code entries}. */
+  static TestNode of(NodeRow message) {
+    TestNode node = new TestNode(message.getName());
+    node.row.mergeFrom(message).clearPodCounts();
+    return node;
+  }
+
   /** With a label. */
   public TestNode label(String key, String value) {
     return with(facts -> facts.getLabelsBuilder().putEntries(key, value));
@@ -103,6 +110,12 @@ public final class TestNode {
   /** With the requests of the pods on it; without, the usage is unknown. */
   public TestNode usage(NodeUsage usage) {
     row.setUsage(usage);
+    return this;
+  }
+
+  /** With the requests of the pods that are nominated to it; without, they are unknown. */
+  public TestNode nominated(NodeUsage usage) {
+    row.setNominated(usage);
     return this;
   }
 

@@ -33,6 +33,13 @@ public final class TestPod {
     return pod;
   }
 
+  /** The same pod as a message whose labels and annotations are {@code entries}. */
+  static TestPod of(Pod message) {
+    TestPod pod = new TestPod("");
+    pod.pod.clear().mergeFrom(message);
+    return pod;
+  }
+
   /** With a name and a UID. */
   public TestPod identity(String name, String uid) {
     pod.getIdentityBuilder().setName(name).setUid(uid);

@@ -19,12 +19,19 @@ import io.extendergateway.policy.Source;
 import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.BindResponse;
+import io.extendergateway.policy.v1beta1.FilterRequest;
 import io.extendergateway.policy.v1beta1.GetInfoResponse;
 import io.extendergateway.policy.v1beta1.IntrospectRequest;
 import io.extendergateway.policy.v1beta1.KeptCandidate;
+import io.extendergateway.policy.v1beta1.NodeRow;
 import io.extendergateway.policy.v1beta1.Rejection;
 import io.extendergateway.policy.v1beta1.RejectionKind;
 import io.extendergateway.policy.v1beta1.Scores;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -54,11 +61,11 @@ import java.util.Map;
  *
  * <p>The {@linkplain io.extendergateway.policy.Pod#callId id} of each call is {@code test}.
  *
- * <p>All methods throw {@link io.extendergateway.policy.Rehearsal.NoAnswerException} with the text
- * that the gateway would log if the policy gives no answer: the verb is not declared, the policy is
- * not ready, it failed. So they do for what the policy API forbids: a reason that is empty, counts
- * something or has control characters, a score outside of the scale, a pure verb that answers
- * otherwise when it is asked again about the nodes in another order.
+ * <p>All methods throw {@link NoAnswerException} with the text that the gateway would log if the
+ * policy gives no answer: the verb is not declared, the policy is not ready, it failed. So they do
+ * for what the policy API forbids: a reason that is empty, counts something or has control
+ * characters, a score outside of the scale, a pure verb that answers otherwise when it is asked
+ * again about the nodes in another order.
  */
 public final class Testing {
   private Testing() {}
@@ -87,6 +94,32 @@ public final class Testing {
   /** The policy, reading all that its verbs may declare: nothing that they may read is left out. */
   public static Backend everything(Policy policy) {
     return Rehearsal.readingEverything(policy);
+  }
+
+  /** A pod and nodes of a cluster. */
+  public record Recorded(TestPod pod, List<TestNode> nodes) {}
+
+  /**
+   * The pod and the nodes that {@code extender-gateway try --objects FILE} has written, from files
+   * of Kubernetes or from a cluster.
+   *
+   * @throws IllegalArgumentException if the file cannot be read, or is not such a file
+   */
+  public static Recorded recorded(Path file) {
+    try (InputStream bytes = Files.newInputStream(file)) {
+      FilterRequest request = FilterRequest.parseFrom(bytes);
+      List<NodeRow> rows = request.getNodes().getRows().getRowsList();
+      if (!request.hasPod() || rows.isEmpty() || rows.size() != request.getNodes().getCount()) {
+        throw new IOException("it has no pod, or not all nodes");
+      }
+      return new Recorded(TestPod.of(request.getPod()), rows.stream().map(TestNode::of).toList());
+    } catch (IOException wrong) {
+      String why = wrong instanceof NoSuchFileException ? "it does not exist" : wrong.getMessage();
+      throw new IllegalArgumentException(
+          "%s is no file of objects: %s; write it with extender-gateway try --objects"
+              .formatted(file, why),
+          wrong);
+    }
   }
 
   /** The rejected nodes in the order given, each with its verdict. */

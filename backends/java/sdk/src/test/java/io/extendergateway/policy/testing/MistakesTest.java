@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.extendergateway.policy.*;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
+import io.extendergateway.policy.v1beta1.Resources;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
@@ -26,11 +26,11 @@ class MistakesTest {
     public Info info() {
       Reads everything = Reads.everything();
       Verb verb = Verb.perNode().pure().reads(everything);
-      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).pure().reads(everything);
+      Hook hook = Hook.changes(ChangedPart.NODE_LABELS).pure().reads(everything);
       return Info.of("p", "1")
           .filters(verb)
           .scores(verb, Scale.between(0, 10))
-          .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure())
+          .beforeFilter(Hook.changes(ChangedPart.POD_LABELS).pure())
           .beforeFilterNodes(hook)
           .beforeScore(hook);
     }
@@ -48,7 +48,10 @@ class MistakesTest {
 
     @Override
     public PodChange beforeFilter(Pod pod) {
-      return PodChange.none().setLabel("asked", reason.apply(null));
+      String text = reason.apply(null);
+      return text == null
+          ? PodChange.none().setAnnotation("undeclared", "")
+          : PodChange.none().setLabel("asked", text);
     }
 
     @Override
@@ -58,7 +61,10 @@ class MistakesTest {
 
     @Override
     public NodeChange beforeFilterNode(Pod pod, Node node) {
-      return NodeChange.none().setLabel("asked", reason.apply(node));
+      String text = reason.apply(node);
+      return text == null
+          ? NodeChange.none().addAllocatable(Resources.getDefaultInstance())
+          : NodeChange.none().setLabel("asked", text);
     }
   }
 
@@ -116,6 +122,12 @@ class MistakesTest {
             () ->
                 Testing.beforeFilterNodes(
                     rejecting(node -> "" + ASKED.getAndIncrement()), POD, NODES)),
+        forbidden(
+            "beforeFilter changes [POD_ANNOTATIONS], which its Hook does not declare; add it to Hook.changes",
+            () -> Testing.beforeFilter(rejecting(node -> null), POD)),
+        forbidden(
+            "beforeFilterNodes changes [NODE_ALLOCATABLE], which its Hook does not declare",
+            () -> Testing.beforeFilterNodes(rejecting(node -> null), POD, NODES)),
         forbidden(
             "filter failed: USAGE of the node is read and not declared; declare it with Reads.node(NodePart.USAGE)",
             () -> filtered(used)));

@@ -11,7 +11,6 @@ import io.extendergateway.policy.Pod;
 import io.extendergateway.policy.PodPart;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Reads;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.v1beta1.Container;
@@ -74,6 +73,7 @@ class PartsTest {
           .capacity(AMOUNTS)
           .allocatable(AMOUNTS)
           .usage(NodeUsage.newBuilder().setRequested(AMOUNTS).build())
+          .nominated(NodeUsage.newBuilder().setRequested(AMOUNTS).build())
           .rawJson("{}")
           .image(9, "web:1", "web@sha256:1")
           .systemInfo(SystemInfo.newBuilder().setArchitecture("arm64").build())
@@ -120,6 +120,7 @@ class PartsTest {
       case SYSTEM_INFO -> node.systemInfo().get().getArchitecture();
       case ADDRESSES -> node.addresses().get(0).getAddress();
       case PROVIDER_ID -> node.providerId().get();
+      case NOMINATED -> node.nominated().get().getRequested().getMilliCpu();
     };
   }
 
@@ -176,7 +177,7 @@ class PartsTest {
           (pod, node) -> read(node, part));
     }
     assertEquals(
-        "n1 gpu true True 2 2 2 {} [web:1, web@sha256:1] arm64 10.0.0.1 aws:///i-1",
+        "n1 gpu true True 2 2 2 {} [web:1, web@sha256:1] arm64 10.0.0.1 aws:///i-1 2",
         String.join(" ", values));
   }
 }

@@ -24,7 +24,6 @@ import io.extendergateway.policy.PodsBy;
 import io.extendergateway.policy.PodsKey;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Reads;
-import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.TopologyKey;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
@@ -165,6 +164,7 @@ class TestingTest {
             (pod, node) -> pod.name(),
             (pod, node) -> pod.annotation("team"),
             (pod, node) -> node.usage(),
+            (pod, node) -> node.nominated(),
             (pod, node) -> node.rawJson())) {
       String failure = assertThrows(NoAnswerException.class, () -> said(reads, text)).getMessage();
       assertTrue(failure.contains(" is read and not declared; declare it with Reads."), failure);
@@ -393,9 +393,9 @@ class TestingTest {
     public Info info() {
       Reads ofPod = new Reads();
       ofPod.podLabel("app");
-      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).reads(reads);
+      Hook hook = Hook.changes(ChangedPart.NODE_LABELS).reads(reads);
       return Info.of("copies", "1")
-          .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
+          .beforeFilter(Hook.changes(ChangedPart.POD_LABELS).pure().reads(ofPod))
           .beforeFilterNodes(hook.pure())
           .beforeScore(hook);
     }

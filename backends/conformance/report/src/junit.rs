@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::{Finding, Outcome, spec};
+use crate::{Finding, Outcome, place, sentence};
 
-/// One test suite with a test case for each case. Warnings are failures only if they count as such.
-pub fn junit(findings: &[Finding], strict: bool) -> String {
+/// The test suite of this name with a test case for each case. Warnings are failures only if they count as such.
+pub fn junit(suite: &str, findings: &[Finding], strict: bool) -> String {
     let failures = findings.iter().filter(|finding| finding.outcome.fails(strict)).count();
     let skipped = findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Skipped(_))).count();
     let time: f64 = findings.iter().map(|finding| finding.took.as_secs_f64()).sum();
@@ -14,7 +14,7 @@ pub fn junit(findings: &[Finding], strict: bool) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         xml,
-        "<testsuite name=\"policy-conformance\" tests=\"{tests}\" failures=\"{failures}\" skipped=\"{skipped}\" \
+        "<testsuite name=\"{suite}\" tests=\"{tests}\" failures=\"{failures}\" skipped=\"{skipped}\" \
          time=\"{time:.3}\">"
     );
     for finding in findings {
@@ -30,9 +30,10 @@ fn test_case(finding: &Finding, fails: bool) -> String {
     let head =
         format!("  <testcase classname=\"{class}\" name=\"{name}\" time=\"{:.3}\"", took.as_secs_f64());
     let rules = || {
-        let sentences = finding.rules().iter().map(|number| {
-            format!("SPEC.md {number}: {}\n", escaped(&spec::sentence(number).unwrap_or_default()))
-        });
+        let sentences = finding
+            .rules()
+            .iter()
+            .map(|rule| format!("{}: {}\n", place(rule), escaped(&sentence(rule).unwrap_or_default())));
         sentences.collect::<String>()
     };
     match outcome {
@@ -69,7 +70,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cases;
+    use crate::{CaseInfo, Level};
 
     #[test]
     fn each_outcome_has_its_element_and_texts_are_escaped() {
@@ -79,15 +80,15 @@ mod tests {
             Outcome::Warned("careful".to_owned()),
             Outcome::Skipped("not declared".to_owned()),
         ];
-        let findings: Vec<_> = cases::all()
-            .into_iter()
-            .zip(outcomes)
-            .map(|(case, outcome)| Finding { case, outcome, took: Duration::from_millis(1), sentence: None })
-            .collect();
-        let xml = junit(&findings, false);
+        let case = CaseInfo { name: "a.b".to_owned(), title: "", rules: &["10.1"], level: Level::Must };
+        let findings = outcomes.map(|outcome| {
+            let case = case.clone();
+            Finding { case, outcome, took: Duration::from_millis(1), sentence: None }
+        });
+        let xml = junit("suite", &findings, false);
         assert!(xml.contains("tests=\"4\" failures=\"1\" skipped=\"1\" time=\"0.004\""), "{xml}");
         assert!(xml.contains("<failure message=\"&lt;&quot;a&quot; &amp; b&gt; \">SPEC.md 10.1: "), "{xml}");
         assert!(xml.contains("<skipped message=\"not declared\"/>"), "{xml}");
-        assert!(junit(&findings, true).contains("failures=\"2\""));
+        assert!(junit("suite", &findings, true).contains("failures=\"2\""));
     }
 }

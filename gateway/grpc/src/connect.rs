@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::frame_budget::Budgeted;
+use crate::frame_budget::Budgeted;
 
 /// The flow-control window for an HTTP/2 peer; frames of this size are the fastest.
 const MEGABYTE: u32 = 1 << 20;
@@ -32,13 +32,13 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 const HTTP_2: &[u8] = b"h2";
 
 /// The handle that sends requests, and the connection that must be polled for it.
-pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
+pub type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
 
 /// Connects within this time.
 ///
 /// # Errors
 /// The backend is unreachable at any step up to the HTTP/2 handshake.
-pub(super) async fn connect(
+pub async fn connect(
     backend: &config::BackendSettings,
     target: Target,
     within: Duration,
@@ -48,7 +48,7 @@ pub(super) async fn connect(
 
 /// What is connected to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Target {
+pub enum Target {
     /// One of the addresses that the host of the URL resolves to.
     Host,
     /// This address, which the host of the URL resolves to.
@@ -114,7 +114,7 @@ fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
 }
 
 /// Why a connection ended.
-pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
+pub fn closed(error: Option<&h2::Error>) -> BackendFailure {
     if let Some((kind, misuse)) = error.and_then(misuse) {
         return BackendFailure::new(kind, format!("the connection was closed: {misuse}"));
     }
@@ -126,7 +126,7 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
 }
 
 /// The backend's TLS error on a connection that was not used yet; `None` when it ended for another reason.
-pub(super) fn tls_failure(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
+pub fn tls_failure(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
     if misuse(error).is_some() {
         return None;
@@ -148,12 +148,12 @@ fn misuse(error: &h2::Error) -> Option<(FailureKind, &io::Error)> {
 }
 
 /// The failure of an attempt that took too long.
-pub(super) fn late(url: &config::BackendUrl, within: Duration) -> BackendFailure {
+pub fn late(url: &config::BackendUrl, within: Duration) -> BackendFailure {
     cannot(url, &format!("no answer within {} ms", within.as_millis()))
 }
 
 /// The failure of an attempt that ended with this error.
-pub(super) fn refused(url: &config::BackendUrl, error: &io::Error) -> BackendFailure {
+pub fn refused(url: &config::BackendUrl, error: &io::Error) -> BackendFailure {
     let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
     cannot(url, &why)
 }
@@ -163,6 +163,6 @@ fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {
 }
 
 /// A failure to connect.
-pub(super) fn unreachable(detail: impl AsRef<str>) -> BackendFailure {
+pub fn unreachable(detail: impl AsRef<str>) -> BackendFailure {
     BackendFailure::new(FailureKind::Unreachable, detail)
 }

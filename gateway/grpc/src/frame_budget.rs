@@ -127,7 +127,7 @@ impl Frames {
 
 /// A connection with a limit on the frames that the backend sends.
 #[derive(Debug)]
-pub(super) struct Budgeted<S> {
+pub(crate) struct Budgeted<S> {
     stream: S,
     received: Frames,
     sent: Frames,
@@ -138,7 +138,7 @@ pub(super) struct Budgeted<S> {
 }
 
 impl<S> Budgeted<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Self {
             stream,
             received: Frames::default(),

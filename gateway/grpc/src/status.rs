@@ -139,7 +139,7 @@ impl From<RpcError> for BackendFailure {
 }
 
 /// The trailer that ends each gRPC call.
-pub(super) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(crate) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// Which of the errors of one code it is: the name of an [`ErrorReason`].
 const REASON: HeaderName = HeaderName::from_static("extender-reason");
 /// The message of a status, percent-encoded.

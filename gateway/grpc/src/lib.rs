@@ -1,8 +1,12 @@
-//! One unary gRPC call on an HTTP/2 connection (`grpc/grpc` doc/PROTOCOL-HTTP2.md), without compression. The message
+//! Connections to policy backends, and gRPC calls on them.
+//!
+//! [`unary`] is one call on an HTTP/2 connection (`grpc/grpc` doc/PROTOCOL-HTTP2.md), without compression. The message
 //! is sent as the pieces that it was assembled from, without copying them into one buffer, and the answer is read as
 //! it arrives: a call cannot afford the message type, codec and request queue of a generic client.
 
+pub mod connect;
 mod duplex;
+mod frame_budget;
 mod status;
 
 use std::{io::Write, time::Duration};
@@ -61,19 +65,31 @@ pub async fn unary(
 }
 
 /// As [`unary`] with a small message, and without a span.
-pub(super) async fn ask(
+///
+/// # Errors
+/// As those of [`unary`].
+pub async fn ask(
     connection: &SendRequest<Bytes>,
     path: &Uri,
     message: &impl Message,
     limits: Limits,
 ) -> Result<Bytes, RpcError> {
+    unary(connection, path, [framed(message)?], limits, None).await
+}
+
+/// A message with its prefix.
+///
+/// # Errors
+/// It is longer than a prefix can say.
+pub fn framed(message: &impl Message) -> Result<Bytes, BackendFailure> {
     let mut framed = Vec::new();
     put_prefix(message.encoded_len(), &mut framed)?;
     message.encode_raw(&mut framed);
-    unary(connection, path, [Bytes::from(framed)], limits, None).await
+    Ok(framed.into())
 }
 
-pub(super) fn late(timeout: Duration) -> BackendFailure {
+/// No answer came within this time.
+pub fn late(timeout: Duration) -> BackendFailure {
     BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()))
 }
 
@@ -227,7 +243,8 @@ fn reset(detail: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
-pub(super) fn not_grpc(what: &str) -> BackendFailure {
+/// What answered is no gRPC server.
+pub fn not_grpc(what: &str) -> BackendFailure {
     malformed(format!("not a gRPC response: {what}; does url point to another service?"))
 }
 

@@ -1,4 +1,5 @@
-//! One gRPC call with messages in both directions, each answered before the next one is sent.
+//! One gRPC call with messages in both directions, each answered before the next one is sent; or one whose only message has many
+//! answers.
 
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_contract::protobuf::{PREFIX, malformed};
@@ -38,6 +39,20 @@ impl Duplex {
     pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, RpcError> {
         // If the stream has ended, reading the answer returns the cause.
         let _ = self.requests.send_data(message, false);
+        self.next().await
+    }
+
+    /// Sends the only message, which begins with its prefix.
+    pub fn send_only(&mut self, message: Bytes) {
+        // As above.
+        let _ = self.requests.send_data(message, true);
+    }
+
+    /// Waits for the next answer.
+    ///
+    /// # Errors
+    /// The stream has ended, with or without an error, or the answer is malformed.
+    pub async fn next(&mut self) -> Result<Bytes, RpcError> {
         let body = match &mut self.answers {
             Some(body) => body,
             none => none.insert(message_body((&mut self.response).await?)?),
