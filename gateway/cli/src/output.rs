@@ -2,7 +2,9 @@
 
 use std::{
     fmt::{self, Display},
+    fs,
     io::{self, ErrorKind, StdoutLock, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -44,6 +46,17 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Writes a file that the user has named.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn write_file(file: &Path, content: &[u8]) -> Result<(), Failure> {
+    fs::write(file, content).map_err(|error| {
+        let text = format!("{}: {error}; name a file that can be written", file.display());
+        Failure::Print(io::Error::new(error.kind(), text))
+    })
 }
 
 /// JSON with indents, for people. It escapes control characters; others could still change the terminal.

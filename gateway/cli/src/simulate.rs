@@ -29,7 +29,7 @@ use self::{
 };
 use super::{
     block_on, names,
-    output::{Console, Failure, Output},
+    output::{Console, Failure, Output, write_file},
 };
 
 /// The command's description.
@@ -125,7 +125,7 @@ pub(super) struct TryOptions {
 /// Decides and prints, once or until Ctrl-C.
 pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     if let Some(file) = &options.objects {
-        record::write_file(file, &options.recorded_objects()?)?;
+        write_file(file, &options.recorded_objects()?)?;
         writeln!(console.notes, "wrote {}", file.display())?;
     }
     if options.config.is_none() && options.backends.is_empty() {

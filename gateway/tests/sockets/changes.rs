@@ -18,7 +18,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered},
     eager,
     function::{about, pure, sibling},
-    reading, steady, until,
+    reading, until,
 };
 use extender_gateway_pace::cadences::Cadences;
 
@@ -180,17 +180,13 @@ async fn a_stream_that_does_not_work_leaves_frequent_handshakes() {
 async fn a_backend_that_has_been_silent_is_asked_again_although_it_announces_changes() {
     let announcing = Announcing::start().await;
     let backend = configured("only", &announcing.backend, "filter: {timeout: 50ms}");
-    let cadences = Cadences {
-        handshake: Duration::from_millis(100),
-        probe: Duration::from_millis(10),
-        announced_refresh: Duration::from_hours(1),
-        ..Cadences { check_every: steady().check_every, ..eager() }
-    };
+    let cadences =
+        Cadences { handshake: Duration::from_millis(100), probe: Duration::from_millis(10), ..announced() };
     let gateway =
         Gateway::start_paced(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backend}"), cadences).await;
     announcing.until_watched(1).await;
     announcing.is_silent.store(true, Ordering::Relaxed);
-    // Each about another pod, which no cached answer is about.
+    // Each about another node, which no cached answer is about.
     for number in 0..10 {
         let names = [format!("a-{number}")];
         gateway.post("/filter", about(&sibling(1), &[&names[0]])).await;

@@ -363,12 +363,11 @@ impl Known {
         }
     }
 
-    /// Makes sure that its changes are followed if it announces them.
+    /// Follows its changes if it announces them. A service that is not listed any more ends its stream; one stream for each
+    /// connection is also the limit for a backend that lists it in every other handshake.
     fn follow_changes(&mut self, task: &SessionTask, handshake: &Handshake) {
         let is_served = handshake.response.services.iter().any(|service| service == changes::SERVICE_NAME);
-        if !is_served || self.connection.api != ApiVersion::NEWEST {
-            self.changes = None;
-        } else if self.changes.is_none() {
+        if is_served && self.connection.api == ApiVersion::NEWEST && self.changes.is_none() {
             self.changes = Some(Changes::follow(task, &self.connection));
         }
     }

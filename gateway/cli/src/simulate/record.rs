@@ -1,8 +1,8 @@
-//! `--record`: writes decisions as expectations. Writes other files, too.
+//! `--record`: writes decisions as expectations.
 
 use std::{
     fmt::Write,
-    fs, io,
+    fs,
     path::{Component, Path, PathBuf},
 };
 
@@ -10,7 +10,7 @@ use extender_gateway_settings::scalar;
 
 use super::{expectations::reason, outcome::SimulatedCase};
 
-use crate::output::Failure;
+use crate::output::{Failure, write_file};
 
 /// Writes the decisions as expectations.
 ///
@@ -18,17 +18,6 @@ use crate::output::Failure;
 /// The file cannot be written.
 pub(super) fn write(file: &Path, cases: &[SimulatedCase]) -> Result<(), Failure> {
     write_file(file, recorded(file, cases).as_bytes())
-}
-
-/// Writes a file.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn write_file(file: &Path, content: &[u8]) -> Result<(), Failure> {
-    fs::write(file, content).map_err(|error| {
-        let text = format!("{}: {error}; name a file that can be written", file.display());
-        Failure::Print(io::Error::new(error.kind(), text))
-    })
 }
 
 fn recorded(file: &Path, cases: &[SimulatedCase]) -> String {
