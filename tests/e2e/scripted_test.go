@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	sdk "extender-gateway.io/policy"
 	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/scripted"
 )
@@ -21,6 +22,14 @@ func (s *scenario) startScripted(options ...grpc.ServerOption) *scriptedPolicy {
 	s.Helper()
 	policy := scripted.New("scripted", scripted.Accept)
 	return &scriptedPolicy{policy, s.startGRPC(policy.Register, options...)}
+}
+
+// startSDK runs a policy of the Go SDK until the end of the scenario, and returns its URL.
+func (s *scenario) startSDK(source sdk.Policy) (url string) {
+	s.Helper()
+	service, err := sdk.NewService(source)
+	s.must(err)
+	return "http://" + s.startGRPC(func(server *grpc.Server) { service.Register(server) }, sdk.ServerOptions()...)
 }
 
 // startGRPC runs a gRPC server until the end of the scenario, and returns its address.
