@@ -4,7 +4,7 @@ use conformance_report::{CaseInfo, Level, Outcome, printable};
 use futures_util::future::BoxFuture;
 use tonic::Status;
 
-use crate::{client::shown, declared::Verb, suite::Suite};
+use crate::{answer::Breach, client::shown, declared::Verb, suite::Suite};
 
 /// Why a case does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +17,16 @@ pub(crate) enum Stop {
     Skipped(String),
 }
 
-/// A rule that an answer breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Breach {
-    /// Such as `Filter`; empty if the backend as a whole breaks it.
-    pub(crate) method: String,
-    /// The number of the sentence in SPEC.md.
-    pub(crate) rule: &'static str,
-    pub(crate) text: String,
+impl From<String> for Stop {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+impl From<Breach> for Stop {
+    fn from(breach: Breach) -> Self {
+        Self::Broken(breach)
+    }
 }
 
 impl Stop {

@@ -3,7 +3,6 @@
 //! [`cases`] has the questions, [`suite`] what they share, and [`report`] prints how they ended. The suite speaks gRPC and protobuf alone: it shares no code with the
 //! gateway or an SDK, so that it does not share their mistakes.
 
-mod answer;
 mod asked;
 mod case;
 mod cases;
@@ -24,7 +23,7 @@ use std::{
 };
 
 use conformance_report::Finding;
-use policy_questions::{declared, digest, hook, objects, question, random, sent};
+use policy_questions::{answer, declared, digest, hook, objects, question, random, sent};
 use tonic::{Code, Status};
 
 pub use self::{
@@ -59,7 +58,7 @@ fn finding(case: &Case, ended: Result<(), case::Stop>, took: Duration) -> Findin
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Nobody listens, or TLS fails.
-    #[error("cannot connect to {url}: {why}; is the backend running, and is --tls-... as it needs it?")]
+    #[error("cannot connect to {url}: {why}; is the backend running at this address, and do its certificates and --tls-ca, --tls-cert, --tls-key fit?")]
     Connect {
         /// As given.
         url: String,

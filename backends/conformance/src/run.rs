@@ -5,7 +5,8 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    case::{Breach, Case, Stop},
+    answer::Breach,
+    case::{Case, Stop},
     suite::Suite,
 };
 use conformance_report::Finding;

@@ -16,7 +16,7 @@ use tokio::{net::TcpStream, time::Instant};
 use tonic::{Code, Status};
 
 use crate::{
-    answer::{Answer, Response, Verdict, answer},
+    answer::{self, Answer, Response, Verdict},
     asked::{Asked, Memory},
     case::{Stop, failed, skipped},
     client::{Client, Extras, code_name, reason, shown},
@@ -290,7 +290,8 @@ impl Suite {
     /// The response to a question that must be OK, answer or miss.
     pub(crate) async fn respond(&self, question: &Question) -> Result<Response, Stop> {
         let answered = self.send(question.verb, question.encode()).await?;
-        Response::decode(question.verb, &answered.map_err(|status| not_answered(question, &status))?)
+        let answered = answered.map_err(|status| not_answered(question, &status))?;
+        Ok(Response::decode(question.verb, &answered)?)
     }
 
     /// The backend still answers a verb, or the handshake.
@@ -355,6 +356,11 @@ impl Suite {
     }
 }
 
+/// The answer to a question, if the response keeps the rules for one.
+pub(crate) fn answer(question: &Question, response: &[u8]) -> Result<Answer, Stop> {
+    Ok(answer::answer(question, Response::decode(question.verb, response)?)?)
+}
+
 /// Whether a backend asks for the args.
 pub(crate) fn is_args_unknown(status: &Status) -> bool {
     let name = api::ErrorReason::ArgsUnknown.as_str_name();
@@ -384,8 +390,7 @@ pub(crate) fn not_answered(question: &Question, status: &Status) -> Stop {
     let refused = format!("{method}{about} was refused: {}", shown(status));
     match status.code() {
         Code::Internal | Code::Unknown if status.source().is_none() => {
-            let text =
-                format!("{refused}; by 49 that is an error of the policy's own code, and its log says where");
+            let text = format!("{refused}; that is an error in the policy's own code (SPEC.md 49)");
             Stop::Failed(text).of(method, "10.1")
         }
         _ => Stop::Failed(refused),

@@ -8,9 +8,7 @@ use extender_policy_api::limits::{
     AFFINITY_BYTES, AFFINITY_ENTRIES, CHANGE_ENTRIES, CHANGE_REASON_BYTES, CHANGE_USERS, CHANGE_VALUE_BYTES,
     KEY_BYTES, NODE_ENTRIES, NODE_USERS, RESPONSE_ENTRIES, RESPONSE_USERS, USER_UID_BYTES,
 };
-use extender_policy_api::v1beta1::{
-    ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
-};
+use extender_policy_api::v1beta1::{ChangedPart, Hold, NodeChange, NodeUsage, PodChange, Resources};
 use prost::Message;
 
 use super::{
@@ -191,8 +189,11 @@ enum Entries {
     Each(u32),
     /// In messages at this field, what is counted there.
     In(u32, &'static [Entries]),
-    /// None: at most [`AFFINITY_BYTES`] at this field, which has this name.
-    Bytes(u32, &'static str),
+    /// Each message at this field, and what is counted in it.
+    List(u32, &'static [Entries]),
+    /// None: what is at this field, which has this name, has limits of its own: [`AFFINITY_BYTES`], and [`AFFINITY_ENTRIES`] of
+    /// what is counted there.
+    Apart(u32, &'static str, &'static [Entries]),
 }
 
 /// `Resources.others`.
@@ -205,12 +206,36 @@ const ENTRIES_OF_POD: [Entries; 12] = [
     Entries::Each(7),
     Entries::Each(8),
     Entries::In(9, &RESOURCES),
-    Entries::Bytes(5, "node affinity"),
+    Entries::Apart(5, "node affinity", &NODE_AFFINITY),
     Entries::Each(11),
     Entries::Each(12),
-    Entries::Bytes(13, "pod affinity"),
-    Entries::Bytes(14, "topology spread"),
+    Entries::Apart(13, "pod affinity", &POD_AFFINITY),
+    Entries::Apart(14, "topology spread", &TOPOLOGY_SPREAD),
 ];
+/// `NodeSelectorRequirement.values`.
+const VALUES: [Entries; 1] = [Entries::Each(3)];
+const NODE_SELECTOR_TERM: [Entries; 2] = [Entries::List(1, &VALUES), Entries::List(2, &VALUES)];
+const NODE_AFFINITY: [Entries; 2] = [
+    Entries::In(1, &[Entries::List(1, &NODE_SELECTOR_TERM)]),
+    Entries::List(2, &[Entries::In(2, &NODE_SELECTOR_TERM)]),
+];
+const LABEL_SELECTOR: [Entries; 2] = [Entries::Each(1), Entries::List(2, &VALUES)];
+const POD_AFFINITY_TERM: [Entries; 5] = [
+    Entries::In(1, &LABEL_SELECTOR),
+    Entries::Each(2),
+    Entries::In(3, &LABEL_SELECTOR),
+    Entries::Each(5),
+    Entries::Each(6),
+];
+const WEIGHTED_POD_AFFINITY_TERM: [Entries; 1] = [Entries::In(2, &POD_AFFINITY_TERM)];
+const POD_AFFINITY: [Entries; 4] = [
+    Entries::List(1, &POD_AFFINITY_TERM),
+    Entries::List(2, &WEIGHTED_POD_AFFINITY_TERM),
+    Entries::List(3, &POD_AFFINITY_TERM),
+    Entries::List(4, &WEIGHTED_POD_AFFINITY_TERM),
+];
+const TOPOLOGY_SPREAD: [Entries; 1] =
+    [Entries::List(1, &[Entries::In(4, &LABEL_SELECTOR), Entries::Each(8)])];
 const ENTRIES_OF_NODES: [Entries; 8] = [
     Entries::Each(4),
     Entries::Each(5),
@@ -228,26 +253,51 @@ const USERS: [Entries; 1] =
 /// The number of entries of a change.
 fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailure> {
     let mut entries = 0;
-    let mut bytes = BTreeMap::<u32, usize>::new();
+    let mut apart = BTreeMap::new();
     for field in fields(change) {
         let (field, Some(content)) = field? else { continue };
         for rule in counted {
-            match rule {
-                Entries::Each(each) if *each == field => entries += 1,
-                Entries::In(at, inner) if *at == field => entries += entries_of(content, inner)?,
-                Entries::Bytes(at, what) if *at == field => {
+            entries += match rule {
+                Entries::Each(each) if *each == field => 1,
+                Entries::In(at, inner) if *at == field => entries_of(content, inner)?,
+                Entries::List(at, inner) if *at == field => 1 + entries_of(content, inner)?,
+                Entries::Apart(at, what, inner) if *at == field => {
                     // Several are joined.
-                    let bytes = bytes.entry(field).or_default();
-                    *bytes += content.len();
-                    if *bytes > AFFINITY_BYTES {
-                        return Err(malformed(format!("a {what} has more than {AFFINITY_BYTES} bytes")));
-                    }
+                    check_apart(apart.entry(field).or_default(), content, what, inner)?;
+                    0
                 }
-                _ => {}
-            }
+                _ => 0,
+            };
         }
     }
     Ok(entries)
+}
+
+/// The bytes and entries of what has limits of its own.
+#[derive(Default)]
+struct Apart {
+    bytes: usize,
+    entries: usize,
+}
+
+fn check_apart(
+    before: &mut Apart,
+    content: &[u8],
+    what: &str,
+    counted: &[Entries],
+) -> Result<(), BackendFailure> {
+    before.bytes += content.len();
+    if before.bytes > AFFINITY_BYTES {
+        return Err(malformed(format!("a {what} has more than {AFFINITY_BYTES} bytes")));
+    }
+    before.entries += entries_of(content, counted)?;
+    if before.entries > AFFINITY_ENTRIES {
+        return Err(malformed(format!(
+            "a {what} has {} entries, at most {AFFINITY_ENTRIES} are accepted",
+            before.entries
+        )));
+    }
+    Ok(())
 }
 
 fn few(counted: usize, most: usize, what: &str) -> Result<usize, BackendFailure> {
@@ -263,12 +313,6 @@ fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
     } = change;
     if node_affinity.is_some() && *remove_node_affinity {
         return Err(malformed("a change sets and removes the node affinity"));
-    }
-    let terms = node_affinity.as_ref().map_or(0, terms);
-    if terms > AFFINITY_ENTRIES {
-        return Err(malformed(format!(
-            "a node affinity has {terms} entries, at most {AFFINITY_ENTRIES} are accepted"
-        )));
     }
     let tolerations = change.add_tolerations.iter().chain(&change.remove_tolerations);
     let maps = || [set_labels, set_node_selector, set_annotations].into_iter();
@@ -336,17 +380,6 @@ fn check_values<'v>(mut values: impl Iterator<Item = &'v String>) -> Result<(), 
             value.len()
         ))),
     }
-}
-
-/// The number of terms, requirements and values.
-fn terms(affinity: &NodeAffinity) -> usize {
-    let required = affinity.required.iter().flat_map(|selector| &selector.terms);
-    let preferred = affinity.preferred.iter().filter_map(|preferred| preferred.preference.as_ref());
-    let requirements = required.chain(preferred).map(|term| {
-        let requirements = term.match_expressions.iter().chain(&term.match_fields);
-        1 + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
-    });
-    affinity.preferred.len() + requirements.sum::<usize>()
 }
 
 #[cfg(test)]

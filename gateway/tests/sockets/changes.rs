@@ -31,6 +31,8 @@ struct Announcing {
     /// What it answers to `Watch` in place of a stream.
     refusal: Arc<Mutex<Option<Act>>>,
     is_silent: Arc<AtomicBool>,
+    /// Whether its handshakes leave `WatchService` out.
+    is_unlisted: Arc<AtomicBool>,
 }
 
 impl Announcing {
@@ -43,12 +45,17 @@ impl Announcing {
         );
         let (now, latest, refused) = (Arc::clone(&revision), Arc::clone(&changes), Arc::clone(&refusal));
         let silent = Arc::<AtomicBool>::clone(&is_silent);
+        let is_unlisted = Arc::<AtomicBool>::default();
+        let unlisted = Arc::clone(&is_unlisted);
         let script = move |verb: &str, message: bytes::Bytes| {
             let revision = *now.lock().unwrap();
             match verb {
                 _ if silent.load(Ordering::Relaxed) => Act::Hang,
                 "GetInfo" => {
-                    let services = vec!["extender.policy.v1beta1.WatchService".to_owned()];
+                    let services = match unlisted.load(Ordering::Relaxed) {
+                        true => Vec::new(),
+                        false => vec!["extender.policy.v1beta1.WatchService".to_owned()],
+                    };
                     let info =
                         GetInfoResponse { services, revision: revision.into(), ..pure(reading::names()) };
                     Act::Message(info.encode_to_vec())
@@ -66,7 +73,7 @@ impl Announcing {
             }
         };
         let backend = Scripted::start_bare(script, None).await;
-        Self { backend, revision, changes, refusal, is_silent }
+        Self { backend, revision, changes, refusal, is_silent, is_unlisted }
     }
 
     fn handshakes(&self) -> usize {
@@ -132,6 +139,21 @@ async fn an_announced_change_is_used_at_once_and_a_lost_stream_is_made_up_for() 
     announcing.until_watched(2).await;
     announcing.revise("a");
     until_left(&gateway, "b").await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_listed_now_and_then_is_followed_by_one_stream() {
+    let announcing = Announcing::start().await;
+    let gateway = gateway(&announcing, Cadences { refresh: Duration::from_hours(1), ..announced() }).await;
+    announcing.until_watched(1).await;
+    for (is_unlisted, revision, left) in
+        [(true, "b", "a"), (false, "a", "b"), (true, "b", "a"), (false, "a", "b")]
+    {
+        announcing.is_unlisted.store(is_unlisted, Ordering::Relaxed);
+        announcing.revise(revision);
+        until_left(&gateway, left).await;
+    }
+    assert_eq!(announcing.backend.messages("Watch").len(), 1);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ pub const ADDED_UID_BYTES: usize = 4096;
 pub const CHANGE_ENTRIES: usize = 64;
 /// a value of a label, an annotation, a selector, a taint or a toleration (58.4).
 pub const CHANGE_VALUE_BYTES: usize = 256;
-/// terms, requirements and values of a `node_affinity` (58.4).
+/// elements of all lists and maps of a `node_affinity`, a `pod_affinity`, a `topology_spread`, at any depth (58.4).
 pub const AFFINITY_ENTRIES: usize = 1024;
 /// a `node_affinity`, a `pod_affinity`, a `topology_spread`, encoded (58.4).
 pub const AFFINITY_BYTES: usize = 65536;

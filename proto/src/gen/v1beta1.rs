@@ -3208,8 +3208,8 @@ pub struct PodChange {
     /// OPTIONAL. Keys of the node selector that are removed.
     #[prost(string, repeated, tag = "4")]
     pub remove_node_selector: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The node affinity that replaces the pod's. At most AFFINITY_ENTRIES: terms, requirements and
-    /// values. Absent: it stays, unless remove_node_affinity is set.
+    /// OPTIONAL. The node affinity that replaces the pod's. At most AFFINITY_BYTES, with AFFINITY_ENTRIES in all lists and maps.
+    /// Absent: it stays, unless remove_node_affinity is set.
     #[prost(message, optional, tag = "5")]
     pub node_affinity: ::core::option::Option<NodeAffinity>,
     /// OPTIONAL. The pod has no node affinity. Not with node_affinity.
@@ -3237,10 +3237,10 @@ pub struct PodChange {
     /// OPTIONAL. Keys of annotations that are removed; those that the pod does not have are ignored.
     #[prost(string, repeated, tag = "12")]
     pub remove_annotations: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. At most AFFINITY_BYTES. Absent: it stays.
+    /// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. Limited like node_affinity. Absent: it stays.
     #[prost(message, optional, tag = "13")]
     pub pod_affinity: ::core::option::Option<PodAffinity>,
-    /// OPTIONAL. The topology spread constraints that replace the pod's. At most AFFINITY_BYTES. Absent: they stay.
+    /// OPTIONAL. The topology spread constraints that replace the pod's. Limited like node_affinity. Absent: they stay.
     #[prost(message, optional, tag = "14")]
     pub topology_spread: ::core::option::Option<TopologySpread>,
 }

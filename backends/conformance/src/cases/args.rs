@@ -10,13 +10,12 @@ use tonic::{Code, Status};
 
 use super::calls::same_unless_changing;
 use crate::{
-    answer::answer,
     case::{self, Case, Stop, failed, skipped},
     client::shown,
     declared::{ALL_BUT_BIND, Declared, VERBS, Verb},
     digest::sha256,
     question::{Question, Scene},
-    suite::{Suite, reasoned, refused},
+    suite::{Suite, answer, reasoned, refused},
 };
 
 /// A name that no policy expects.

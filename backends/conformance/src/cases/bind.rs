@@ -189,5 +189,5 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn message(suite: &Suite) -> Result<(), Stop> {
-    at_most("`message`", &bind(suite).await?.message, BIND_MESSAGE_BYTES)
+    Ok(at_most("`message`", &bind(suite).await?.message, BIND_MESSAGE_BYTES)?)
 }

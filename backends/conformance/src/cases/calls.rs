@@ -94,7 +94,7 @@ async fn of_unknown_form(suite: &Suite, verb: Verb) -> Result<Response, Stop> {
     // The form of a later version: field 15 of Nodes.
     let answered = suite.send(verb, question.encode_with(&[&[0x7a, 3][..], b"new"].concat())).await?;
     let bytes = answered.map_err(|status| Stop::refused("nodes in an unknown form", &status))?;
-    Response::decode(verb, &bytes)
+    Ok(Response::decode(verb, &bytes)?)
 }
 
 async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
@@ -130,7 +130,7 @@ async fn unknown_fields(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let known = suite.ask(&question).await?;
     let answered = suite.send(verb, question.encode_with(&with_unknown_fields(&[]))).await?;
     let bytes = answered.map_err(|status| Stop::refused("a request with unknown fields", &status))?;
-    let later = crate::answer::answer(&question, &bytes)?;
+    let later = crate::suite::answer(&question, &bytes)?;
     same_unless_changing(suite, &question, &known, &later, "with unknown fields").await
 }
 

@@ -25,9 +25,9 @@ pub(super) fn cases() -> Vec<Case> {
     case::table! {
         "handshake.name" Must ["6.1"] "name is neither empty nor too long" => name;
         "handshake.version" Must ["8.3"] "version is not too long" => |suite|
-            at_most("`version`", &suite.declared.info.version, VERSION_BYTES);
+            Ok(at_most("`version`", &suite.declared.info.version, VERSION_BYTES)?);
         "handshake.revision" Must ["8.3"] "revision is not too long" => |suite|
-            at_most("`revision`", &suite.declared.info.revision, REVISION_BYTES);
+            Ok(at_most("`revision`", &suite.declared.info.revision, REVISION_BYTES)?);
         "handshake.revision-set" Should ["7.1"] "there is a revision" => revision_set;
         "handshake.api-version" Must ["6.2"] "api_version is this package" => api_version;
         "handshake.requires" Must ["8.1"] "requires names nothing unknown" => requires;
@@ -53,7 +53,7 @@ async fn name(suite: &Suite) -> Result<(), Stop> {
     if name.is_empty() {
         return failed("`name` is empty");
     }
-    at_most("`name`", name, NAME_BYTES)
+    Ok(at_most("`name`", name, NAME_BYTES)?)
 }
 
 async fn revision_set(suite: &Suite) -> Result<(), Stop> {
@@ -81,7 +81,7 @@ async fn requires(suite: &Suite) -> Result<(), Stop> {
 async fn services(suite: &Suite) -> Result<(), Stop> {
     let services = &suite.declared.info.services;
     few("services", services.len(), HANDSHAKE_ENTRIES)?;
-    services.iter().try_for_each(|service| at_most("`services`", service, HANDSHAKE_TEXT_BYTES))
+    Ok(services.iter().try_for_each(|service| at_most("`services`", service, HANDSHAKE_TEXT_BYTES))?)
 }
 
 /// From about some megabytes to the largest message of gRPC.

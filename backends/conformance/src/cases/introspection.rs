@@ -195,7 +195,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
             return failed(format!("{field} is empty"));
         }
     }
-    at_most("`controllers.leader`", &leader, IDENTITY_BYTES)
+    Ok(at_most("`controllers.leader`", &leader, IDENTITY_BYTES)?)
 }
 
 /// Asked until nothing has changed in between, a few times.

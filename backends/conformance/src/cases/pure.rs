@@ -13,12 +13,12 @@ use super::{
     sizes::fitting,
 };
 use crate::{
-    answer::{answer, difference},
+    answer::difference,
     asked::Asked,
     case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{PER_NODE, POD_ALONE, Verb},
-    suite::Suite,
+    suite::{Suite, answer},
     table::{by_table, filled},
 };
 

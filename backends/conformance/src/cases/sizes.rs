@@ -81,7 +81,7 @@ async fn promised(suite: &Suite) -> Result<(), Stop> {
     prost::encoding::bytes::encode(15_000, &filler, &mut message);
     let length = message.len();
     match suite.send(verb, message.freeze()).await? {
-        Ok(bytes) => crate::answer::answer(&question, &bytes).map(drop),
+        Ok(bytes) => crate::suite::answer(&question, &bytes).map(drop),
         Err(status) => {
             failed(format!("a message of {length} bytes; `max_request_bytes` allows it: {}", shown(&status)))
         }

@@ -16,6 +16,7 @@ use std::{collections::BTreeSet, time::Duration};
 use clap::Parser as _;
 use conformance_report::{Finding, Outcome};
 use extender_policy_api::v1beta1 as api;
+use futures_util::{StreamExt as _, stream};
 
 pub(crate) use self::subjects::Subject;
 use self::{
@@ -26,6 +27,14 @@ use crate::{Case, Options, Suite, begin, case::Stop, cases, client::Client, trai
 
 /// The case that waits for the end of a connection.
 const SILENT: &str = "service.silent";
+
+/// How many backends are checked at once: most of the time, a suite waits for answers that are late on purpose.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What these return, several of them side by side.
+async fn side_by_side<F: Future>(asked: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await
+}
 
 /// A suite for a subject behind a proxy with this fault.
 async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
@@ -53,20 +62,19 @@ fn not_passed(findings: &[Finding]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backends_that_keep_the_rules_pass_and_together_skip_nothing() {
-    let (mut passed, mut ran) = (BTreeSet::new(), Vec::new());
-    for subject in Subject::ALL {
-        let (suite, proxy) = suite(subject, Fault::none(), 60).await;
+    let ran = Subject::ALL.into_iter().map(async |subject| {
+        let (suite, _proxy) = suite(subject, Fault::none(), 60).await;
+        let (silent, others): (Vec<_>, Vec<_>) =
+            cases::all().into_iter().partition(|case| case.name() == SILENT);
         let mut findings = Vec::new();
-        for case in cases::all().iter().filter(|case| case.name() != SILENT) {
+        // Meanwhile, the connection on which nothing comes is closed.
+        for case in others.iter().chain(&silent) {
             findings.push(case.run(&suite).await);
         }
-        ran.push((subject, suite, proxy, findings));
-    }
-    // Meanwhile, most of the connections on which nothing comes are closed.
-    for (subject, suite, _proxy, mut findings) in ran {
-        for case in cases::all().iter().filter(|case| case.name() == SILENT) {
-            findings.push(case.run(&suite).await);
-        }
+        (subject, findings)
+    });
+    let mut passed = BTreeSet::new();
+    for (subject, findings) in side_by_side(ran).await {
         assert_eq!(not_passed(&findings), <[String; 0]>::default(), "{subject:?}");
         let ended_well = findings.into_iter().filter(|finding| finding.outcome == Outcome::Passed);
         passed.extend(ended_well.map(|finding| finding.case.name().to_owned()));
@@ -82,11 +90,14 @@ const TIMED: [&str; 4] = ["time", "dead-calls", "meanwhile", "behind"];
 /// How often a backend is asked that such a case does not notice.
 const TRIES: usize = 5;
 
+fn is_timed(case: &Case) -> bool {
+    TIMED.iter().any(|name| case.name().ends_with(&format!(".{name}")))
+}
+
 async fn seen_failing(case: &Case) -> Result<(), String> {
-    let is_timed = TIMED.iter().any(|name| case.name().ends_with(&format!(".{name}")));
     let mut noticed = Ok(());
-    for _ in 0..if is_timed { TRIES } else { 1 } {
-        noticed = seen_failing_at_once(case).await;
+    for _ in 0..TRIES {
+        noticed = seen_failing_once(case).await;
         if noticed.is_ok() {
             break;
         }
@@ -94,7 +105,7 @@ async fn seen_failing(case: &Case) -> Result<(), String> {
     noticed
 }
 
-async fn seen_failing_at_once(case: &Case) -> Result<(), String> {
+async fn seen_failing_once(case: &Case) -> Result<(), String> {
     let (subject, fault) = fault(case.name());
     // Cases that wait for a backend to forget would wait that long.
     let seconds = if fault.forgets_late() { 1 } else { 60 };
@@ -107,32 +118,27 @@ async fn seen_failing_at_once(case: &Case) -> Result<(), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_case_is_seen_failing() {
-    // Most of its time, it waits.
-    let silent = cases::all().into_iter().filter(|case| case.name() == SILENT);
-    let silent =
-        silent.map(|case| tokio::spawn(async move { seen_failing(&case).await })).collect::<Vec<_>>();
-    let mut wrong = Vec::new();
-    for case in cases::all().iter().filter(|case| case.name() != SILENT) {
-        wrong.extend(seen_failing(case).await.err());
+    let (timed, others): (Vec<_>, Vec<_>) = cases::all().into_iter().partition(is_timed);
+    let mut wrong: Vec<_> = side_by_side(others.iter().map(seen_failing_once)).await;
+    for case in &timed {
+        wrong.push(seen_failing(case).await);
     }
-    for silent in silent {
-        wrong.extend(silent.await.unwrap().err());
-    }
+    let wrong: Vec<_> = wrong.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "these do not notice a backend that breaks their rule:\n{}", wrong.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backends_that_are_nearly_always_right_are_seen_failing() {
     let all = cases::all();
-    let mut unnoticed = Vec::new();
-    for (case, by, subject, fault) in wrong::all() {
+    let asked = wrong::all().into_iter().map(async |(case, by, subject, fault)| {
         let (suite, _proxy) = suite(subject, fault, 60).await;
         let case = all.iter().find(|known| known.name() == case).unwrap();
         match case.run(&suite).await.outcome {
-            Outcome::Failed(_) | Outcome::Warned(_) => {}
-            other => unnoticed.push(format!("{}, wrong by {by:?}: {other:?}", case.name())),
+            Outcome::Failed(_) | Outcome::Warned(_) => None,
+            other => Some(format!("{}, wrong by {by:?}: {other:?}", case.name())),
         }
-    }
+    });
+    let unnoticed: Vec<_> = side_by_side(asked).await.into_iter().flatten().collect();
     assert!(unnoticed.is_empty(), "unnoticed:\n{}", unnoticed.join("\n"));
 }
 

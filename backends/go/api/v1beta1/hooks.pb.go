@@ -183,8 +183,8 @@ type PodChange struct {
 	SetNodeSelector map[string]string `protobuf:"bytes,3,rep,name=set_node_selector,json=setNodeSelector,proto3" json:"set_node_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. Keys of the node selector that are removed.
 	RemoveNodeSelector []string `protobuf:"bytes,4,rep,name=remove_node_selector,json=removeNodeSelector,proto3" json:"remove_node_selector,omitempty"`
-	// OPTIONAL. The node affinity that replaces the pod's. At most AFFINITY_ENTRIES: terms, requirements and
-	// values. Absent: it stays, unless remove_node_affinity is set.
+	// OPTIONAL. The node affinity that replaces the pod's. At most AFFINITY_BYTES, with AFFINITY_ENTRIES in all lists and maps.
+	// Absent: it stays, unless remove_node_affinity is set.
 	NodeAffinity *NodeAffinity `protobuf:"bytes,5,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
 	// OPTIONAL. The pod has no node affinity. Not with node_affinity.
 	RemoveNodeAffinity bool `protobuf:"varint,6,opt,name=remove_node_affinity,json=removeNodeAffinity,proto3" json:"remove_node_affinity,omitempty"`
@@ -201,9 +201,9 @@ type PodChange struct {
 	SetAnnotations map[string]string `protobuf:"bytes,11,rep,name=set_annotations,json=setAnnotations,proto3" json:"set_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. Keys of annotations that are removed; those that the pod does not have are ignored.
 	RemoveAnnotations []string `protobuf:"bytes,12,rep,name=remove_annotations,json=removeAnnotations,proto3" json:"remove_annotations,omitempty"`
-	// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. At most AFFINITY_BYTES. Absent: it stays.
+	// OPTIONAL. The pod affinity that replaces the pod's; without terms the pod has none. Limited like node_affinity. Absent: it stays.
 	PodAffinity *PodAffinity `protobuf:"bytes,13,opt,name=pod_affinity,json=podAffinity,proto3" json:"pod_affinity,omitempty"`
-	// OPTIONAL. The topology spread constraints that replace the pod's. At most AFFINITY_BYTES. Absent: they stay.
+	// OPTIONAL. The topology spread constraints that replace the pod's. Limited like node_affinity. Absent: they stay.
 	TopologySpread *TopologySpread `protobuf:"bytes,14,opt,name=topology_spread,json=topologySpread,proto3" json:"topology_spread,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

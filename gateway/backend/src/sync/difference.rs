@@ -39,14 +39,14 @@ const ID_BYTES: usize = 5;
 #[derive(Debug)]
 pub(super) struct Difference {
     /// One part for each message. The rows belong to the table: a message is encoded when it is sent.
-    pub(super) parts: Vec<Changes>,
+    pub(super) parts: Vec<RowChanges>,
     /// The version up to which the backend has all rows after these changes.
     pub(super) rows: u64,
 }
 
-/// Changes, of all slots or of one message.
+/// Changed rows, of all slots or of one message.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct RowChanges {
     upserts: Vec<(u32, Bytes)>,
     removed: Vec<u32>,
     complete: bool,
@@ -86,7 +86,7 @@ impl SentRows {
         if self.looked == Some(rows) {
             return Difference { parts: Vec::new(), rows };
         }
-        let mut missing = Changes::default();
+        let mut missing = RowChanges::default();
         match self.looked.and_then(|looked| read.changed_since(looked)) {
             Some(changed) => changed.for_each(|slot| self.look(slot, read.at(slot, view), &mut missing)),
             None => self.look_at_all(read, view, &mut missing),
@@ -95,7 +95,7 @@ impl SentRows {
         Difference { parts: self.parts(missing), rows }
     }
 
-    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut Changes) {
+    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut RowChanges) {
         let slots = read.slots();
         for slot in 0..slots.max(self.slots.len()) {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
@@ -105,7 +105,7 @@ impl SentRows {
         self.slots.truncate(slots);
     }
 
-    fn look(&mut self, slot: u32, row: Option<NodeRow<'_>>, missing: &mut Changes) {
+    fn look(&mut self, slot: u32, row: Option<NodeRow<'_>>, missing: &mut RowChanges) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
@@ -123,13 +123,13 @@ impl SentRows {
         }
     }
 
-    fn parts(&self, missing: Changes) -> Vec<Changes> {
+    fn parts(&self, missing: RowChanges) -> Vec<RowChanges> {
         let first = self.view.is_some();
         if !first && missing.upserts.is_empty() && missing.removed.is_empty() {
             return Vec::new();
         }
-        let part = |removed: &[u32]| Changes { removed: removed.to_vec(), ..Changes::default() };
-        let mut parts: Vec<Changes> = missing.removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
+        let part = |removed: &[u32]| RowChanges { removed: removed.to_vec(), ..RowChanges::default() };
+        let mut parts: Vec<RowChanges> = missing.removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
         let mut last = parts.pop().unwrap_or_default();
         let mut bytes = last.removed.len() * ID_BYTES;
         for upsert in missing.upserts {
@@ -140,13 +140,13 @@ impl SentRows {
             bytes += upsert.1.len();
             last.upserts.push(upsert);
         }
-        parts.push(Changes { complete: first, ..last });
+        parts.push(RowChanges { complete: first, ..last });
         parts
     }
 
     /// The next message, with its gRPC prefix.
-    pub(super) fn message(&mut self, part: &Changes) -> Bytes {
-        let Changes { upserts, removed, complete } = part;
+    pub(super) fn message(&mut self, part: &RowChanges) -> Bytes {
+        let RowChanges { upserts, removed, complete } = part;
         self.version += 1;
         let mut bytes = vec![0; PREFIX];
         self.table.put(TABLE, TABLE_NUMBER, &mut bytes);

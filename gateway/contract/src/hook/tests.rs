@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use allocation_counter::measure;
 use extender_policy_api::v1beta1::{
-    self as api, ChangeResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    PodAffinity, PodAffinityTerm, Taint, Toleration, TopologySpread, TopologySpreadConstraint,
+    self as api, ChangeResponse, HoldUser, LabelSelector, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, PodAffinity, PodAffinityTerm, Taint, Toleration,
+    TopologySpread, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -62,15 +63,50 @@ fn many(count: usize) -> BTreeMap<String, String> {
     labels((0..count).map(|at| (format!("k{at}"), String::new())))
 }
 
-/// With a term that has this many values.
-fn affinity(values: usize) -> NodeAffinity {
-    let zones = NodeSelectorRequirement {
+/// One, with this many values.
+fn requirements(values: usize) -> Vec<NodeSelectorRequirement> {
+    vec![NodeSelectorRequirement {
         key: "zone".to_owned(),
         operator: "In".to_owned(),
         values: vec!["a".to_owned(); values],
-    };
-    let term = NodeSelectorTerm { match_expressions: vec![zones], match_fields: Vec::new() };
+    }]
+}
+
+/// With a term that has this many values.
+fn affinity(values: usize) -> NodeAffinity {
+    let term = NodeSelectorTerm { match_expressions: requirements(values), match_fields: Vec::new() };
     NodeAffinity { required: Some(NodeSelector { terms: vec![term] }), preferred: Vec::new() }
+}
+
+/// With 8 entries and these values, at every place where a pod affinity has lists or maps.
+fn pods_with(values: usize) -> PodAffinity {
+    let selector = LabelSelector { match_labels: many(1), match_expressions: requirements(values) };
+    let keys = vec!["k".to_owned()];
+    let term = PodAffinityTerm {
+        selector: Some(selector),
+        namespaces: keys.clone(),
+        namespace_selector: Some(LabelSelector { match_labels: many(1), ..LabelSelector::default() }),
+        topology_key: "zone".to_owned(),
+        match_label_keys: keys.clone(),
+        mismatch_label_keys: keys,
+    };
+    let preferred = WeightedPodAffinityTerm { weight: 1, term: Some(term) };
+    PodAffinity {
+        anti_required: vec![PodAffinityTerm::default()],
+        anti_preferred: vec![preferred],
+        ..PodAffinity::default()
+    }
+}
+
+/// With a constraint that has 3 entries and these values.
+fn spread_with(values: usize) -> TopologySpread {
+    let selector = LabelSelector { match_expressions: requirements(values), ..LabelSelector::default() };
+    let constraint = TopologySpreadConstraint {
+        selector: Some(selector),
+        match_label_keys: vec!["k".to_owned()],
+        ..TopologySpreadConstraint::default()
+    };
+    TopologySpread { constraints: vec![constraint] }
 }
 
 /// With a term whose key has this many bytes.
@@ -210,6 +246,14 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
             PodChange { topology_spread: Some(spread(65_533)), ..no() },
             "a topology spread has more than 65536 bytes",
         ),
+        (
+            PodChange { pod_affinity: Some(pods_with(1017)), ..no() },
+            "a pod affinity has 1025 entries, at most 1024 are accepted",
+        ),
+        (
+            PodChange { topology_spread: Some(spread_with(1022)), ..no() },
+            "a topology spread has 1025 entries, at most 1024 are accepted",
+        ),
     ] {
         assert_eq!(read(&pod(change)), Err(detail.to_owned()));
     }
@@ -222,6 +266,9 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
         ..no()
     };
     assert!(read(&pod(largest)).is_ok());
+    let most =
+        PodChange { pod_affinity: Some(pods_with(1016)), topology_spread: Some(spread_with(1021)), ..no() };
+    assert!(read(&pod(most)).is_ok());
 }
 
 #[test]

@@ -49,12 +49,20 @@ fn of_pod(change: &api::PodChange) -> Result<(), String> {
     keys.map(String::as_str).try_for_each(key)?;
     maps().flat_map(BTreeMap::values).map(String::as_str).try_for_each(value)?;
     change.add_tolerations.iter().chain(&change.remove_tolerations).try_for_each(toleration)?;
-    change.node_affinity.as_ref().map_or(Ok(()), |affinity| node_affinity(change, affinity))?;
-    let about_pods = change.pod_affinity.as_ref().map(|it| ("pod affinity", it.encoded_len()));
-    let spread = change.topology_spread.as_ref().map(|it| ("topology spread", it.encoded_len()));
-    for (what, bytes) in about_pods.into_iter().chain(spread) {
-        if bytes > AFFINITY_BYTES {
-            return failed(format!("its {what} has {bytes} bytes; at most {AFFINITY_BYTES} are allowed"));
+    if change.node_affinity.is_some() && change.remove_node_affinity {
+        return failed("it has both `node_affinity` and `remove_node_affinity`");
+    }
+    let about_nodes =
+        change.node_affinity.as_ref().map(|it| ("node affinity", of_nodes(it), it.encoded_len()));
+    let about_pods = change.pod_affinity.as_ref().map(|it| ("pod affinity", of_pods(it), it.encoded_len()));
+    let spread =
+        change.topology_spread.as_ref().map(|it| ("topology spread", of_spread(it), it.encoded_len()));
+    for (what, entries, bytes) in about_nodes.into_iter().chain(about_pods).chain(spread) {
+        if entries > AFFINITY_ENTRIES || bytes > AFFINITY_BYTES {
+            return failed(format!(
+                "its {what} has {entries} entries in all lists and maps, and {bytes} bytes; at most {AFFINITY_ENTRIES} and \
+                 {AFFINITY_BYTES} are allowed"
+            ));
         }
     }
     few_entries(entries_of_pod(change))
@@ -118,29 +126,40 @@ fn toleration(toleration: &api::Toleration) -> Result<(), String> {
     texts.into_iter().try_for_each(|text| value(text))
 }
 
-fn node_affinity(change: &api::PodChange, affinity: &api::NodeAffinity) -> Result<(), String> {
-    if change.remove_node_affinity {
-        return failed("it has both `node_affinity` and `remove_node_affinity`");
-    }
-    let (terms, bytes) = (terms(affinity), affinity.encoded_len());
-    if terms > AFFINITY_ENTRIES || bytes > AFFINITY_BYTES {
-        return failed(format!(
-            "its node affinity has {terms} terms, requirements and values, and {bytes} bytes; at most {AFFINITY_ENTRIES} and \
-             {AFFINITY_BYTES} are allowed"
-        ));
-    }
-    Ok(())
+/// The elements of all lists and maps of a node affinity.
+fn of_nodes(affinity: &api::NodeAffinity) -> usize {
+    let terms = affinity.required.iter().flat_map(|selector| &selector.terms);
+    let preferred = affinity.preferred.iter().filter_map(|preferred| preferred.preference.as_ref());
+    let size = |term: &api::NodeSelectorTerm| of_each(&term.match_expressions) + of_each(&term.match_fields);
+    terms.clone().count() + affinity.preferred.len() + terms.chain(preferred).map(size).sum::<usize>()
 }
 
-/// Terms, requirements and values together. What is preferred is a term with a weight, and one within it.
-fn terms(affinity: &api::NodeAffinity) -> usize {
-    let required = affinity.required.iter().flat_map(|selector| &selector.terms);
-    let preferred = affinity.preferred.iter().filter_map(|preferred| preferred.preference.as_ref());
-    let size = |term: &api::NodeSelectorTerm| {
-        let requirements = term.match_expressions.iter().chain(&term.match_fields);
-        1 + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
+fn of_each(requirements: &[api::NodeSelectorRequirement]) -> usize {
+    requirements.iter().map(|requirement| 1 + requirement.values.len()).sum()
+}
+
+fn of_selector(selector: Option<&api::LabelSelector>) -> usize {
+    selector.map_or(0, |selector| selector.match_labels.len() + of_each(&selector.match_expressions))
+}
+
+/// As [`of_nodes`], of a pod affinity.
+fn of_pods(affinity: &api::PodAffinity) -> usize {
+    let terms = affinity.required.iter().chain(&affinity.anti_required);
+    let preferred = affinity.preferred.iter().chain(&affinity.anti_preferred);
+    let size = |term: &api::PodAffinityTerm| {
+        let keys = term.namespaces.len() + term.match_label_keys.len() + term.mismatch_label_keys.len();
+        keys + of_selector(term.selector.as_ref()) + of_selector(term.namespace_selector.as_ref())
     };
-    affinity.preferred.len() + required.chain(preferred).map(size).sum::<usize>()
+    let inner = preferred.clone().filter_map(|preferred| preferred.term.as_ref());
+    terms.clone().count() + preferred.count() + terms.chain(inner).map(size).sum::<usize>()
+}
+
+/// As [`of_nodes`], of topology spread constraints.
+fn of_spread(spread: &api::TopologySpread) -> usize {
+    let size = |constraint: &api::TopologySpreadConstraint| {
+        1 + constraint.match_label_keys.len() + of_selector(constraint.selector.as_ref())
+    };
+    spread.constraints.iter().map(size).sum()
 }
 
 fn few_entries(entries: usize) -> Result<(), String> {
@@ -220,6 +239,21 @@ mod tests {
         api::PodAffinity { required: vec![term], ..api::PodAffinity::default() }
     }
 
+    /// With a term, and so many namespaces.
+    fn pods_in(namespaces: usize) -> api::PodAffinity {
+        let term = api::PodAffinityTerm { namespaces: keys(namespaces), ..Default::default() };
+        let preferred = api::WeightedPodAffinityTerm { weight: 1, term: Some(term) };
+        api::PodAffinity { anti_preferred: vec![preferred], ..api::PodAffinity::default() }
+    }
+
+    /// With a constraint, and so many labels of its selector.
+    fn spread_of(labels: usize) -> api::TopologySpread {
+        let match_labels = keys(labels).into_iter().map(|key| (key, String::new())).collect();
+        let selector = Some(api::LabelSelector { match_labels, ..Default::default() });
+        let constraint = api::TopologySpreadConstraint { selector, ..Default::default() };
+        api::TopologySpread { constraints: vec![constraint] }
+    }
+
     fn spread(key: usize) -> api::TopologySpread {
         let topology_key = "k".repeat(key);
         let constraint = api::TopologySpreadConstraint { topology_key, ..Default::default() };
@@ -241,6 +275,12 @@ mod tests {
             add_requests: Some(others(&key)),
             node_affinity: Some(affinity(1_022)),
             reason: "r".repeat(1_000),
+            ..api::PodChange::default()
+        };
+        assert_eq!(pod(change), Ok(()));
+        let change = api::PodChange {
+            pod_affinity: Some(pods_in(1_023)),
+            topology_spread: Some(spread_of(1_023)),
             ..api::PodChange::default()
         };
         assert_eq!(pod(change), Ok(()));
@@ -279,6 +319,8 @@ mod tests {
             api::PodChange { remove_annotations: keys(65), ..unchanged() },
             api::PodChange { pod_affinity: Some(about_pods(65_529)), ..unchanged() },
             api::PodChange { topology_spread: Some(spread(65_529)), ..unchanged() },
+            api::PodChange { pod_affinity: Some(pods_in(1_024)), ..unchanged() },
+            api::PodChange { topology_spread: Some(spread_of(1_024)), ..unchanged() },
             api::PodChange { node_affinity: Some(affinity(0)), remove_node_affinity: true, ..unchanged() },
         ] {
             assert!(pod(change.clone()).is_err(), "{change:?}");

@@ -62,7 +62,7 @@ async fn one_mistake_is_one_failure_with_its_sentence() {
         (
             fails(strange),
             "filter.answered: Filter about 60 nodes was refused: INTERNAL: ",
-            "; by 49 that is an error of the policy's own code, and its log says where",
+            "; that is an error in the policy's own code (SPEC.md 49)",
             "10.1",
         ),
         (
@@ -75,7 +75,7 @@ async fn one_mistake_is_one_failure_with_its_sentence() {
             // No plain question meets this one, and several cases do.
             fails(|sent| sent.nodes.count == 1),
             "filter.evaluated: Filter about 1 node was refused: INTERNAL: ",
-            "its log says where",
+            "; that is an error in the policy's own code (SPEC.md 49)",
             "10.1",
         ),
     ] {

@@ -2,21 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use extender_policy_api::limits::{ADDED_UIDS, REVISION_BYTES};
 use extender_policy_api::v1beta1::{self as api, result::Outcome};
 
 use crate::{
-    case::{Stop, failed},
-    client::decoded,
     declared::Verb,
     hook,
     question::{Question, number},
 };
 
+/// A rule that an answer breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Such as `Filter`; empty if the backend as a whole breaks it.
+    pub method: String,
+    /// The number of the sentence in SPEC.md.
+    pub rule: &'static str,
+    pub text: String,
+}
+
+fn failed<T>(text: impl Into<String>) -> Result<T, String> {
+    Err(text.into())
+}
+
 /// The verdict about one node.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     Accepted,
     Rejected {
         reason: String,
@@ -36,19 +47,19 @@ pub(crate) enum Verdict {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// One for each node.
-    pub(crate) verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Verdict>,
     /// What a hook changes of the pod.
-    pub(crate) pod: Option<Box<api::PodChange>>,
-    pub(crate) revision: String,
+    pub pod: Option<Box<api::PodChange>>,
+    pub revision: String,
     /// Those that come with the verdicts of filter.
-    pub(crate) scores: Option<Vec<Verdict>>,
+    pub scores: Option<Vec<Verdict>>,
 }
 
 impl Answer {
     /// Where another answer to the same question differs, for people; `None` if it does not.
-    pub(crate) fn difference(&self, what: &str, other: &Self) -> Option<String> {
+    pub fn difference(&self, what: &str, other: &Self) -> Option<String> {
         if self.pod != other.pod {
             let [one, other] = [self, other].map(|answer| hook::shown(answer.pod.as_deref()));
             return Some(format!("{what}: the pod was {one} and is {other}"));
@@ -57,14 +68,14 @@ impl Answer {
     }
 
     /// Whether another answer decides and changes the same.
-    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+    pub fn agrees_with(&self, other: &Self) -> bool {
         self.pod == other.pod && self.verdicts == other.verdicts
     }
 }
 
 /// What a backend responded to a question, if it is OK.
 #[derive(Clone, Debug)]
-pub(crate) enum Response {
+pub enum Response {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
@@ -73,10 +84,10 @@ pub(crate) enum Response {
 
 impl Response {
     /// From the bytes of the response.
-    pub(crate) fn decode(verb: Verb, bytes: &Bytes) -> Result<Self, Stop> {
-        fn message<M: prost::Message + Default>(verb: Verb, bytes: &Bytes) -> Result<M, Stop> {
-            decoded(verb.title(), Ok(bytes.clone()))?
-                .map_err(|status| Stop::broken(status.message().to_owned()))
+    pub fn decode(verb: Verb, bytes: &[u8]) -> Result<Self, String> {
+        fn message<M: prost::Message + Default>(verb: Verb, bytes: &[u8]) -> Result<M, String> {
+            M::decode(bytes)
+                .map_err(|error| format!("the response of {} is not its message: {error}", verb.title()))
         }
         Ok(match verb {
             Verb::Filter => Self::Filter(message(verb, bytes)?),
@@ -85,11 +96,11 @@ impl Response {
             Verb::BeforeFilter | Verb::BeforeFilterNodes | Verb::BeforeScore => {
                 Self::Hook(Box::new(message(verb, bytes)?))
             }
-            Verb::Bind => return Err(Stop::broken("Bind has no nodes")),
+            Verb::Bind => return failed("the suite could not ask: Bind has no nodes"),
         })
     }
 
-    pub(crate) fn result(&self) -> Option<&api::Result> {
+    pub fn result(&self) -> Option<&api::Result> {
         match self {
             Self::Filter(response) => response.result.as_ref(),
             Self::Score(response) => response.result.as_ref(),
@@ -99,12 +110,12 @@ impl Response {
     }
 
     /// The miss, if it is one.
-    pub(crate) fn miss(&self) -> Option<api::Miss> {
+    pub fn miss(&self) -> Option<api::Miss> {
         self.result().and_then(miss)
     }
 
     /// The same response with nothing in it but that it is a miss.
-    pub(crate) fn is_miss_alone(&self) -> bool {
+    pub fn is_miss_alone(&self) -> bool {
         let result =
             self.result().map(|result| api::Result { outcome: result.outcome, ..api::Result::default() });
         match self {
@@ -125,7 +136,7 @@ impl Response {
 }
 
 /// The miss, if a result is one.
-pub(crate) fn miss(result: &api::Result) -> Option<api::Miss> {
+pub fn miss(result: &api::Result) -> Option<api::Miss> {
     match result.outcome {
         Some(Outcome::Miss(miss)) => Some(api::Miss::try_from(miss).unwrap_or_default()),
         Some(Outcome::Evaluated(_)) | None => None,
@@ -133,9 +144,9 @@ pub(crate) fn miss(result: &api::Result) -> Option<api::Miss> {
 }
 
 /// The answer to a question, if the response keeps the rules for one.
-pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop> {
-    let response = Response::decode(question.verb, bytes)?;
-    let breaks = |rule| move |stop: Stop| stop.of(question.verb.title(), rule);
+pub fn answer(question: &Question, response: Response) -> Result<Answer, Breach> {
+    let method = question.verb.title();
+    let breaks = |rule| move |text| Breach { method: method.to_owned(), rule, text };
     let revision = evaluated(question, &response).map_err(breaks(rules(question.verb).0))?;
     let (mut pod, mut with_verdicts) = (None, None);
     let verdicts = match response {
@@ -167,7 +178,7 @@ fn rules(verb: Verb) -> (&'static str, &'static str) {
 }
 
 /// The revision of an answer about all that was asked.
-fn evaluated(question: &Question, response: &Response) -> Result<String, Stop> {
+fn evaluated(question: &Question, response: &Response) -> Result<String, String> {
     let Some(result) = response.result() else {
         return failed("the response has no `result`");
     };
@@ -189,7 +200,7 @@ fn evaluated(question: &Question, response: &Response) -> Result<String, Stop> {
 }
 
 /// A list is not longer.
-pub(crate) fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> {
+pub fn few(field: &str, entries: usize, most: usize) -> Result<(), String> {
     if entries > most {
         return failed(format!("`{field}` has {entries} entries; at most {most} are allowed"));
     }
@@ -197,14 +208,14 @@ pub(crate) fn few(field: &str, entries: usize, most: usize) -> Result<(), Stop> 
 }
 
 /// `what` is a field in backticks, or words.
-pub(crate) fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), Stop> {
+pub fn at_most(what: &str, text: &str, bytes: usize) -> Result<(), String> {
     if text.len() > bytes {
         return failed(format!("{what} has {} bytes; at most {bytes} are allowed", text.len()));
     }
     Ok(())
 }
 
-fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<Verdict>, Stop> {
+fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<Verdict>, String> {
     let mut verdicts = accepted(question);
     for (at, rejection) in response.rejections.iter().enumerate() {
         let api::Rejection { reason, kind: _, positions, rule, retry_after_seconds: _ } = rejection;
@@ -228,13 +239,13 @@ fn accepted(question: &Question) -> Vec<Verdict> {
     (0..question.count()).map(|_| Verdict::Accepted).collect()
 }
 
-fn verdict<'a>(verdicts: &'a mut [Verdict], position: u32, field: &str) -> Result<&'a mut Verdict, Stop> {
+fn verdict<'a>(verdicts: &'a mut [Verdict], position: u32, field: &str) -> Result<&'a mut Verdict, String> {
     let count = verdicts.len();
     let found = usize::try_from(position).ok().and_then(|at| verdicts.get_mut(at));
-    found.ok_or_else(|| Stop::Failed(format!("`{field}` has position {position}; there are {count} nodes")))
+    found.ok_or_else(|| format!("`{field}` has position {position}; there are {count} nodes"))
 }
 
-fn counted(question: &Question, scores: &api::Scores) -> Result<(), Stop> {
+fn counted(question: &Question, scores: &api::Scores) -> Result<(), String> {
     let (values, count) = (scores.values.len(), question.count());
     if number(values) != count {
         return failed(format!("`scores.values` has {values} scores; the request has {count} nodes"));
@@ -243,7 +254,7 @@ fn counted(question: &Question, scores: &api::Scores) -> Result<(), Stop> {
 }
 
 /// The scores of counted nodes.
-fn opinions(scores: &api::Scores) -> Result<Vec<Verdict>, Stop> {
+fn opinions(scores: &api::Scores) -> Result<Vec<Verdict>, String> {
     let api::Scores { values, absent } = scores;
     let mut verdicts: Vec<_> = values.iter().copied().map(Verdict::Scored).collect();
     if !absent.is_sorted_by(|one, next| one < next) {
@@ -255,13 +266,13 @@ fn opinions(scores: &api::Scores) -> Result<Vec<Verdict>, Stop> {
     Ok(verdicts)
 }
 
-fn scored(question: &Question, response: &api::ScoreResponse) -> Result<Vec<Verdict>, Stop> {
+fn scored(question: &Question, response: &api::ScoreResponse) -> Result<Vec<Verdict>, String> {
     let Some(scores) = &response.scores else { return failed("the response has no `scores`") };
     counted(question, scores)?;
     opinions(scores)
 }
 
-fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec<Verdict>, Stop> {
+fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec<Verdict>, String> {
     let mut verdicts: Vec<_> = (0..question.count()).map(|_| Verdict::Spared).collect();
     let mut added = 0;
     for (at, kept) in response.kept.iter().enumerate() {
@@ -296,7 +307,7 @@ fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec
     Ok(verdicts)
 }
 
-fn changed(question: &Question, changes: Vec<api::NodeChange>) -> Result<Vec<Verdict>, Stop> {
+fn changed(question: &Question, changes: Vec<api::NodeChange>) -> Result<Vec<Verdict>, String> {
     let mut verdicts: Vec<_> = (0..question.count()).map(|_| Verdict::Unchanged).collect();
     for (at, mut change) in changes.into_iter().enumerate() {
         let positions = std::mem::take(&mut change.positions);
@@ -315,7 +326,7 @@ fn changed(question: &Question, changes: Vec<api::NodeChange>) -> Result<Vec<Ver
 }
 
 /// Where two lists of verdicts differ, for people; `None` if they do not.
-pub(crate) fn difference(what: &str, one: &[Verdict], other: &[Verdict]) -> Option<String> {
+pub fn difference(what: &str, one: &[Verdict], other: &[Verdict]) -> Option<String> {
     if one.len() != other.len() {
         return Some(format!("{what}: {} and {} verdicts", one.len(), other.len()));
     }
