@@ -135,7 +135,7 @@ def test_binds_and_hooks_are_logged(serve: Serve, lines: logging.Handler, caplog
         "acme: asked [call c1, pod shop/web]",
         "extender_policy: bind: call c1, pod shop/web, N ms",
         "acme: asked [call c1, pod shop]",
-        "extender_policy: before_filter: call c1, pod shop, 1 nodes evaluated, N ms",
+        "extender_policy: before_filter: call c1, pod shop, 1 node evaluated, N ms",
     ]
 
 

@@ -59,6 +59,8 @@ def test_the_bounds_of_a_scale_are_integers_of_32_bits(bounds: tuple[Any, Any]) 
     with pytest.raises(DeclarationError, match=f"the scale is {bounds[0]} to {bounds[1]}; expected integers from"):
         Declaration(scores(Scale.between(*bounds)))
     Declaration(scores(Scale.between(-(2**31), 2**31 - 1)))
+    with pytest.raises(DeclarationError, match=r"Scale.between\(10, 0\): the least score is larger than the largest"):
+        Declaration(scores(Scale.between(10, 0)))
 
 
 def test_a_verb_that_is_pure_has_no_side_effects() -> None:

@@ -173,7 +173,7 @@ def test_one_wrong_answer_does_not_hide_another(caplog: pytest.LogCaptureFixture
         for names in ("a", "ab", "a", "ab"):
             failing(lambda: client.filter(question(inline([row(name) for name in names]))))  # noqa: B023
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
-        "filter returned 3 for position 0",
+        'filter returned 3 for node "a"',
         "filter_all returned 0 answers for 2 nodes",
     ]
 

@@ -219,7 +219,7 @@ def test_what_prevents_metrics_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         ):
             Server(Counted(), Options(metrics_address=address))
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(ServeError, match=r"^metrics cannot be served: .*; install extender-policy\[metrics\]"):
+    with pytest.raises(ServeError, match=r"^metrics cannot be served: .*; pip install 'CHECKOUT/.*/python\[metrics\]'"):
         Server(Counted(), Options(metrics_address=ANY))
 
 

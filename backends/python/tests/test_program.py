@@ -214,6 +214,24 @@ def test_the_second_signal_ends_at_once(kind: Sequence[str]) -> None:
         assert program.returncode == 0
 
 
+LEFT = [(1.0, 60, "bind: call c1, pod shop/web, CANCELLED, [0-9.]+ ms"), (1e6, 0.5, "1 call did not end within 0.5 s")]
+
+
+@pytest.mark.parametrize(("seconds", "drain", "log"), LEFT)
+def test_calls_that_do_not_end_are_left(
+    seconds: float, drain: float, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SLOW.parent))
+    code = f"from slow import *; exit_with(lambda: serve(Slow(), Options(drain={drain}, log_calls=True)))"
+    with started(Path("-c"), f"from extender_policy import *; {code}") as (program, address), Client(address) as client:
+        # The caller gives up, as the gateway does, and the method goes on.
+        with pytest.raises(grpc.RpcError):
+            client.bind(binding("web", seconds), timeout=0.5)
+        program.terminate()
+        assert re.fullmatch(f".* {log}\n", program.communicate(timeout=30)[1])
+        assert program.returncode == 0
+
+
 def test_a_signal_that_another_thread_gets_ends_the_wait() -> None:
     with _Signals() as signals:
         # The main thread is usually waiting by then, and the system does not interrupt it.

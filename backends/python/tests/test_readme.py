@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import extender_policy
-from extender_policy import Backend, NodeChange, Outcome, OutcomeKind, PodChange, testing
+from extender_policy import Backend, NodeChange, NodePart, Outcome, OutcomeKind, PodChange, PodPart, testing
 from extender_policy._api.v1beta1 import info_pb2
 from extender_policy.testing import TestNode, TestPod
 
@@ -28,7 +28,11 @@ def test_the_first_policy_is_the_example() -> None:
 def shown(name: str, *arguments: object) -> Any:
     """A policy of the README."""
     text = (ROOT / "README.md").read_text()
-    (block,) = (found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if f"class {name}(" in found)
+    (block,) = (
+        found
+        for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if re.search(rf"(class|def) {name}\(", found)
+    )
     names = {**vars(extender_policy), "Callable": Callable, "threading": threading, "time": time}
     exec(block, names)
     return names[name](*arguments)
@@ -46,6 +50,18 @@ def test_the_policy_with_a_clock_works() -> None:
     assert testing.info(backend).revision != before.revision
     assert testing.info(backend).verbs[0].effects == info_pb2.EFFECTS_PURE
     assert testing.filter(backend, TestPod("shop"), nodes) == [("03", "maintenance window is open")]
+
+
+def test_free_cpu_is_scored() -> None:
+    shown("test_free_cpu")
+
+
+def test_the_table_of_parts_is_complete() -> None:
+    rows = re.findall(r"^\| `(\w+)Part\.(.*?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    found = [(kind, name, read) for kind, names, read in rows for name in re.findall(r"\w+", names)]
+    assert {one[:2] for one in found} == {(type(part).__name__[:-4], part.name) for part in (*NodePart, *PodPart)}
+    same = [getattr(extender_policy, kind).__dict__[name.lower()] for kind, name, read in found if "lower case" in read]
+    assert len(same) == 33
 
 
 def test_the_hooks_work() -> None:

@@ -142,7 +142,7 @@ def test_reading_what_is_not_declared_names_the_right_declaration() -> None:
     with pytest.raises(UndeclaredRead, match=r"declare it with Reads.pod\(PodPart.OWNER\)$"):
         access.undeclared_part(PodPart.OWNER)
     with pytest.raises(UndeclaredRead, match=r"declare it with Reads.pods_by\(PodsBy.OWNER\)$"):
-        access.count(Reads().pods_by(PodsBy.OWNER))
+        access.pods[Reads().pods_by(PodsBy.OWNER)]
     topology = Reads().pods_by_topology(PodsBy.label("app"), "zone")
     with pytest.raises(UndeclaredRead, match=r'Reads.pods_by_topology\(PodsBy.label\("app"\), "zone"\)$'):
         access.topology(topology)

@@ -53,6 +53,7 @@ from extender_policy import (
     Scale,
     Verb,
     Verdict,
+    _answer,
     configured,
 )
 from extender_policy._api.v1beta1 import map_pb2, node_pb2, pod_pb2, policy_pb2
@@ -180,6 +181,12 @@ def test_rejections_are_grouped(serve: Serve) -> None:
     assert found == [("no", "", unschedulable, [0, 3]), ("no!", "", unresolvable, [2]), ("no", "r", unschedulable, [4])]
 
 
+def test_equal_verdicts_are_one_rejection() -> None:
+    first, second = (Verdict("no", "", unresolvable=False, retry_after=None) for _ in range(2))
+    (rejection,) = _answer._rejections([first, second, Verdict.accept(), first], str)
+    assert list(rejection.positions) == [0, 1, 3]
+
+
 def test_a_rejection_may_say_when_to_try_again(serve: Serve) -> None:
     given = ["0.2", "1", "7", "-3", "inf", "4294967294.5"]
     answer = serve(Scripted()).filter(question(inline([row("no"), *(row("no", after=after) for after in given)])))
@@ -231,7 +238,7 @@ def test_a_score_of_more_than_32_bits_is_named(serve: Serve, score: int) -> None
     request = policy_pb2.ScoreRequest(call=call(), pod=pod(), nodes=inline(rows))
     code, text = failing(lambda: client.score(request))
     assert code is StatusCode.INTERNAL
-    assert f"score returned {score} for position 1; expected a whole number of 32 bits" in text
+    assert f'score returned {score} for node "b"; expected a whole number of 32 bits' in text
 
 
 def test_scores_do_not_come_with_verdicts_about_something_else(serve: Serve) -> None:
@@ -268,7 +275,7 @@ class Answers(Policy):
     ("answers", "expected"),
     [
         ([Verdict.accept()], "filter_all returned 1 answers for 2 nodes; expected one per node"),
-        ([Verdict.accept(), True], "filter returned True for position 1; expected a Verdict"),
+        ([Verdict.accept(), True], 'filter returned True for node "b"; expected a Verdict'),
         (None, "filter_all returned None; expected a list with one answer per node"),
     ],
 )
@@ -355,7 +362,7 @@ def test_an_exception_fails_only_its_call(serve: Serve) -> None:
     assert failing(lambda: client.filter(request)) == expected
     assert client.filter(question(inline([row("a")]))).result.evaluated == 1
     code, text = failing(lambda: client.filter(question(inline([row("none")]))))
-    assert (code, text) == (StatusCode.INTERNAL, "filter returned None for position 0; expected a Verdict")
+    assert (code, text) == (StatusCode.INTERNAL, 'filter returned None for node "none"; expected a Verdict')
 
 
 def test_a_policy_that_cannot_answer_about_a_pod_says_so(serve: Serve) -> None:

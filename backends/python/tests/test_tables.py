@@ -202,10 +202,10 @@ def test_rows_of_more_than_the_limit_are_refused() -> None:
 def test_rows_of_the_last_call_are_not_decoded_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
 
-    def decode(encoded: bytes, parts: RowParts) -> node_pb2.NodeRow:
-        message = _row.decoded(encoded, parts)
-        decoded.append(message.name)
-        return message
+    def decode(encoded: bytes, parts: RowParts) -> Row:
+        row = _row.decoded(encoded, parts)
+        decoded.append(row.name)
+        return row
 
     monkeypatch.setattr(_question, "decoded", decode)
     client = serve(Names())
@@ -228,9 +228,35 @@ def test_rows_of_the_last_call_are_not_decoded_again(serve: Serve, monkeypatch: 
         stream.end()
 
 
+def test_equal_parts_of_rows_are_decoded_once() -> None:
+    parts = RowParts(info_pb2.NodeReads(parts=["NODE_PART_TAINTS"], labels=info_pb2.MapReads(keys=["a"])))
+
+    def decoded(taint: str) -> RowContent:
+        facts = node_pb2.NodeFacts(taints=[node_pb2.Taint(key=taint)], labels=values("x"))
+        return _row.decoded(node_pb2.NodeRow(facts=facts).SerializeToString(), parts).content
+
+    for taint, is_shared in (("k", True), ("k" * 600, False)):
+        first, second = decoded(taint), decoded(taint)
+        assert first.taints == second.taints
+        assert (first.taints[0] is second.taints[0]) is is_shared
+        assert first.label_values is second.label_values
+    for at in range(_row.MAX_SHARED + 1):
+        decoded(f"{at}")
+    assert len(_row._TAINTS) < _row.MAX_SHARED
+
+
+def test_labels_that_come_in_parts_are_joined() -> None:
+    parts = RowParts(info_pb2.NodeReads(labels=info_pb2.MapReads(keys=["a", "b"])))
+    halves = [node_pb2.NodeRow(facts=node_pb2.NodeFacts(labels=values(value))) for value in "xy"]
+    row = _row.decoded(b"".join(half.SerializeToString() for half in halves), parts)
+    assert row.content.label_values == ("x", "y")
+    row.content.read("label_values")
+    assert row.content.label_values == ("x", "y")
+
+
 def test_the_last_rows_are_bounded() -> None:
     tables = Tables()
-    rows = {b"x": Row("a", RowContent())}
+    rows = {b"x": Row("a", RowContent(b""))}
     for number in range(9):
         tables.keep_last(b"%d" % number, rows)
     assert [tables.last(b"%d" % number) for number in range(9)] == [{}, *[rows] * 8]

@@ -241,7 +241,7 @@ def test_zeros_are_there_if_they_are_declared() -> None:
     present = []
 
     def see(pod: Pod, node: Node) -> None:
-        of_pod, of_node = pod._content._message.facts, node._content._message.facts
+        of_pod, of_node = pod._content._message.facts, node_pb2.NodeRow.FromString(node._content._encoded).facts
         present.append((of_pod.HasField("priority"), of_node.HasField("unschedulable")))
         present.append((of_pod.HasField("labels"), of_node.HasField("labels")))
 
@@ -541,6 +541,26 @@ def test_reasons_are_constant_texts(answer: Callable[[Node], str], expected: str
 def test_scores_are_on_the_declared_scale() -> None:
     with pytest.raises(AssertionError, match='^score returned 11 for node "c"; the declared scale is 0 to 10: clamp'):
         testing.score(Wrong(lambda node: 11 if node.name == "c" else 10), TestPod("shop"), NODES)
+
+
+def test_an_answer_of_another_kind_names_its_node() -> None:
+    class Sloppy(All):
+        def filter_all(self, pod: Pod, nodes: object) -> Any:
+            return [Verdict.accept(), True]
+
+        def score_all(self, pod: Pod, nodes: object) -> Any:
+            return [0, 2**40]
+
+        def preempt_all(self, pod: Pod, candidates: object) -> Any:
+            return [Eviction.ALL, Eviction.only([1])]
+
+    pod, nodes = TestPod("shop"), [TestNode("a"), TestNode("b")]
+    with pytest.raises(NoAnswer, match='^filter returned True for node "b"; expected a Verdict'):
+        testing.filter(Sloppy(), pod, nodes)
+    with pytest.raises(NoAnswer, match='^score returned 1099511627776 for node "b"; expected'):
+        testing.score(Sloppy(), pod, nodes)
+    with pytest.raises(NoAnswer, match=r'^preempt returned victims \[1\] for node "b", which has 1; expected'):
+        testing.preempt(Sloppy(), pod, [TestCandidate(node).victim("u") for node in nodes])
 
 
 @pytest.mark.parametrize("verb", [VERB, VERB.pure()])

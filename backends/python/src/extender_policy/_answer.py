@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import inspect
 import operator
-from collections.abc import Coroutine, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -25,6 +26,7 @@ from ._named import NamedArgs
 from ._question import Question, check_pod, check_purpose, decoded_pod, required
 from .candidate import BindAsk, Candidate
 from .pod import Pod
+from .reads import quoted
 from .verdict import NO_OPINION, Bind, Eviction, Verdict
 
 INT32 = range(-(1 << 31), 1 << 31)
@@ -66,14 +68,16 @@ class Asked(NamedTuple):
     names: Sequence[str]
     """Those of the nodes, for errors, if they need not be sent."""
 
+    def place(self, position: int) -> str:
+        """A node by its position, for errors: its name is sent only if it is read."""
+        name = self.names[position] if self.names else self.question.nodes[position]._row.name
+        return f"node {quoted(name)}" if name else f"position {position}"
+
 
 async def filtered(asked: Asked) -> dict[str, Any]:
     """On which of the nodes the pod may not run; with scores if they are wanted and may be given."""
     verdicts = await _answers(asked, "filter_all", asked.question.nodes)
-    for position, verdict in enumerate(verdicts):
-        if type(verdict) is not Verdict:
-            raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
-    rejections = _rejections(verdicts)
+    rejections = _rejections(verdicts, asked.place)
     note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
     return {"rejections": rejections, "scores": await _early_scores(asked) if asked.request.want_scores else None}
 
@@ -86,7 +90,7 @@ async def scored(asked: Asked) -> dict[str, Any]:
 async def preempted(asked: Asked) -> dict[str, Any]:
     """Which pods may be evicted on which of the nodes."""
     candidates = _candidates(asked.request, asked.question, asked.terms)
-    return {"kept": _kept(candidates, await _answers(asked, "preempt_all", candidates))}
+    return {"kept": _kept(asked, candidates, await _answers(asked, "preempt_all", candidates))}
 
 
 async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
@@ -197,18 +201,20 @@ def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
     return result
 
 
-def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
+def _rejections(verdicts: Sequence[Verdict], place: Callable[[int], str]) -> list[policy_pb2.Rejection]:
     """The rejected nodes, by all that is said of them, in the order of their first occurrence."""
+    # Most policies have few verdicts for many nodes.
+    given: defaultdict[int, list[int]] = defaultdict(list)
+    for position, which in enumerate(map(id, verdicts)):
+        given[which].append(position)
     groups: dict[tuple[str, str, bool, int | None], list[int]] = {}
-    for position, verdict in enumerate(verdicts):
-        reason = verdict.reason
-        if reason is not None:
-            key = reason, verdict.rule, verdict.unresolvable, verdict.retry_after
-            positions = groups.get(key)
-            if positions is None:
-                groups[key] = [position]
-            else:
-                positions.append(position)
+    for positions in given.values():
+        verdict = verdicts[positions[0]]
+        if type(verdict) is not Verdict:
+            raise failed(f"filter returned {_short(verdict)} for {place(positions[0])}; expected a Verdict")
+        if verdict.reason is not None:
+            key = verdict.reason, verdict.rule, verdict.unresolvable, verdict.retry_after
+            groups[key] = sorted(groups[key] + positions) if key in groups else positions
     return [
         policy_pb2.Rejection(
             reason=cut(reason, MAX_REASON_BYTES),
@@ -240,14 +246,14 @@ async def _early_scores(asked: Asked) -> policy_pb2.Scores | None:
 
 
 async def _scores(asked: Asked) -> policy_pb2.Scores:
-    values = _whole_numbers(await _answers(asked, "score_all", asked.question.nodes))
+    values = _whole_numbers(asked, await _answers(asked, "score_all", asked.question.nodes))
     absent = [position for position, value in enumerate(values) if value == NO_OPINION]
     for position in absent:
         values[position] = 0
     return policy_pb2.Scores(values=values, absent=absent)
 
 
-def _whole_numbers(scores: Sequence[Any]) -> list[int]:
+def _whole_numbers(asked: Asked, scores: Sequence[Any]) -> list[int]:
     """As numbers of 32 bits."""
     try:
         values = list(map(operator.index, scores))
@@ -258,7 +264,7 @@ def _whole_numbers(scores: Sequence[Any]) -> list[int]:
     for position, score in enumerate(scores):
         if not (hasattr(score, "__index__") and operator.index(score) in INT32):
             raise failed(
-                f"score returned {_short(score)} for position {position}; expected a whole number of 32 bits, "
+                f"score returned {_short(score)} for {asked.place(position)}; expected a whole number of 32 bits, "
                 f"from {INT32.start} to {INT32.stop - 1}"
             )
     raise AssertionError("one of the scores is wrong")
@@ -288,12 +294,12 @@ def _candidates(request: wire_pb2.Preemption, question: Question, terms: Terms) 
     return tuple(Candidate(node, message, terms.pods) for node, message in zip(question.nodes, messages, strict=True))
 
 
-def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[policy_pb2.KeptCandidate]:
+def _kept(asked: Asked, candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[policy_pb2.KeptCandidate]:
     """The candidates that stay. A policy that names a victim that does not exist has made a mistake."""
     kept = []
     for position, (candidate, eviction) in enumerate(zip(candidates, evictions, strict=True)):
         if type(eviction) is not Eviction:
-            raise failed(f"preempt returned {_short(eviction)} for position {position}; expected an Eviction")
+            raise failed(f"preempt returned {_short(eviction)} for {asked.place(position)}; expected an Eviction")
         there = len(candidate.victims)
         if eviction.positions is None:
             victims = list(range(there))
@@ -301,8 +307,8 @@ def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[pol
             victims = sorted(eviction.positions)
             if len(set(victims)) < len(victims) or not 0 <= victims[0] <= victims[-1] < there:
                 raise failed(
-                    f"preempt returned victims {victims} for position {position}, which has {there}; expected each at "
-                    "most once, at least one victim, or Eviction.SPARE"
+                    f"preempt returned victims {victims} for {asked.place(position)}, which has {there}; expected each "
+                    "at most once, at least one victim, or Eviction.SPARE"
                 )
         else:
             continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grpc import StatusCode
 
 from ._declaration import REPORT, VERBS
-from ._errors import LOG, cut
+from ._errors import LOG, counted, cut
 
 if TYPE_CHECKING:
     from ._telemetry import Followed
@@ -75,9 +75,10 @@ class Call:
         about = _about(*self.names)
         for what in ("evaluated", "rejected"):
             count = self.notes.get(f"extender.nodes.{what}")
-            about += [] if count is None else [f"{count} nodes {what}"]
-        outcome = [] if self.code is StatusCode.OK else [f"{self.code.name}: {plain(self.text)}"]
-        text = ", ".join([*about, *outcome, f"{self.seconds * 1000:.1f} ms"])
+            about += [] if count is None else [f"{counted(count, 'node')} {what}"]
+        if self.code is not StatusCode.OK:
+            about.append(": ".join(filter(None, (self.code.name, plain(self.text)))))
+        text = ", ".join([*about, f"{self.seconds * 1000:.1f} ms"])
         LOG.info("%s: %s", NAMES.get(self.method, self.method), text)
 
 

@@ -134,9 +134,12 @@ def _mistakes(info: Info) -> Iterator[str]:
         # The contract has one field for both.
         if hook.verb.is_pure and hook.verb.has_side_effects:
             yield f"{DECLARED_WITH[name]} has a verb with pure() and side_effects(); expected at most one of them"
-    if info.scale.bounds is not None and not all(_is_score(bound) for bound in info.scale.bounds):
+    if info.scale.bounds is not None:
         least, largest = info.scale.bounds
-        yield f"the scale is {least} to {largest}; expected integers from {-(2**31)} to {2**31 - 1}"
+        if not (_is_score(least) and _is_score(largest)):
+            yield f"the scale is {least} to {largest}; expected integers from {-(2**31)} to {2**31 - 1}"
+        elif least > largest:
+            yield f"Scale.between({least}, {largest}): the least score is larger than the largest"
     for entry in info.shown:
         show: object = entry.show
         if not callable(show):

@@ -134,6 +134,11 @@ def in_sentence(verb: str) -> str:
     return verb[0].lower() + verb[1:]
 
 
+def counted(count: object, noun: str) -> str:
+    """Such as "1 node" and "2 nodes"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def cut(text: str, most: int) -> str:
     """The beginning of the text in at most this many bytes of UTF-8. What UTF-8 cannot express is replaced."""
     encoded = text.encode(errors="replace")

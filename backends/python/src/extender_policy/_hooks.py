@@ -11,7 +11,6 @@ from ._api.v1beta1 import hooks_pb2
 from ._errors import failed
 from ._written import written
 from .changes import NodeChange, PodChange
-from .reads import quoted
 
 
 async def before_filter(asked: Asked) -> dict[str, Any]:
@@ -59,12 +58,6 @@ def _pod_change(method: str, change: Any) -> hooks_pb2.PodChange | None:
     return change._message if change.parts else None
 
 
-def _place(asked: Asked, position: int) -> str:
-    """A node by its position, for errors: its name is sent only if it is read."""
-    name = asked.names[position] if asked.names else asked.question.nodes[position]._row.name
-    return f"node {quoted(name)}" if name else f"position {position}"
-
-
 def _node_changes(method: str, changes: Sequence[Any], asked: Asked) -> list[hooks_pb2.NodeChange]:
     """The changes, equal ones as one with many positions, in the order of their first occurrence."""
     messages = []
@@ -84,7 +77,7 @@ def _grouped(method: str, changes: Sequence[Any], asked: Asked) -> Iterator[tupl
         if change is None:
             continue
         if type(change) is not NodeChange:
-            short, place = _answer._short(change), _place(asked, position)
+            short, place = _answer._short(change), asked.place(position)
             raise failed(f"{method} returned {short} for {place}; expected a NodeChange or None")
         positions = same.get(id(change))
         if positions is None:

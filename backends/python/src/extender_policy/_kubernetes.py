@@ -20,7 +20,7 @@ def model(raw_json: bytes | None, kind: str) -> Any:
     try:
         from kubernetes.client import ApiClient
     except ImportError as error:
-        text = "models of Kubernetes need the package kubernetes; install extender-policy[kubernetes], or read raw_json"
+        text = "models of Kubernetes need pip install 'CHECKOUT/backends/python[kubernetes]'; or read raw_json"
         raise ImportError(text) from error
     # The public method wants another kind of response in each version of the client.
     return getattr(ApiClient(), "_ApiClient__deserialize")(parsed(raw_json), kind)  # noqa: B009

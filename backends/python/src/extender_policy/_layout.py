@@ -75,6 +75,13 @@ class SentCount(NamedTuple):
         undeclared("the sum of the requests of counted pods", f"{method}({arguments})")
 
 
+class Counts(dict[PodsKey, SentCount]):
+    """Where the pods on a node are counted. As in `Places`, a look-up of others raises `UndeclaredRead`."""
+
+    def __missing__(self, key: PodsKey) -> SentCount:
+        return undeclared("a count of pods", f"pods_by({key.by!r})")
+
+
 class Access:
     """What a policy may read of a pod or of nodes."""
 
@@ -87,7 +94,7 @@ class Access:
         label_prefixes = {""} if declared.everything else declared.label_prefixes
         self.labels = Places(f"{object_name}_label", declared.labels, label_prefixes)
         self.annotations = Places(f"{object_name}_annotation", declared.annotations, declared.annotation_prefixes)
-        self.pods: dict[PodsKey, SentCount] = {}
+        self.pods = Counts()
         self.topologies: dict[TopologyKey, SentCount] = {}
         # As tuples they are in the order of the contract.
         for position, key in enumerate(sorted(declared.pods)):
@@ -100,11 +107,6 @@ class Access:
         """A part is read that is not declared."""
         name = f"{type(part).__name__}.{part.name}"
         undeclared(f"{part.name} of the {self.object}", f"{self.object}({name})")
-
-    def count(self, key: PodsKey) -> SentCount:
-        """Where the pods on a node are counted by this."""
-        sent = self.pods.get(key)
-        return sent if sent is not None else undeclared("a count of pods", f"pods_by({key.by!r})")
 
     def topology(self, key: TopologyKey) -> SentCount:
         """Where the pods in the cluster are counted by this."""

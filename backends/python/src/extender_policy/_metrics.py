@@ -39,7 +39,8 @@ class Metrics:
             from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
         except ImportError as error:
             raise ServeError(
-                f"metrics cannot be served: {error}; install extender-policy[metrics], or leave out --metrics-address"
+                f"metrics cannot be served: {error}; pip install 'CHECKOUT/backends/python[metrics]', or leave out "
+                "--metrics-address"
             ) from error
         registry = CollectorRegistry()
         registry.register(REGISTRY)

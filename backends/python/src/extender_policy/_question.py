@@ -9,11 +9,11 @@ from google.protobuf.message import DecodeError, Message
 from grpc import StatusCode
 
 from ._api.sdk import wire_pb2
-from ._api.v1beta1 import info_pb2, node_pb2, pod_pb2, policy_pb2
+from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access
-from ._row import Row, RowContent, RowError, check_values, decoded
+from ._row import Row, RowContent, RowError, checked_values, decoded
 from ._tables import Tables
 from .node import Nodes
 from .pod import Pod
@@ -22,7 +22,7 @@ MAX_POD_BYTES = 16 << 20
 """A larger pod is not decoded: an entry of two bytes can become a structure of a hundred. The largest object that the
 apiserver stores has 1.5 MB; its counts by topology may have some megabytes."""
 
-_NOTHING = Row("", RowContent(node_pb2.NodeRow()))
+_NOTHING = Row("", RowContent(b""))
 """Every node of a verb that reads nothing of nodes."""
 
 MAX_NODES = 200_000
@@ -135,11 +135,12 @@ def _check_count(count: int, rows: int) -> None:
 def _inline(form: str, encoded: Sequence[bytes], terms: Terms, tables: Tables) -> list[Row]:
     if terms.rows.is_nothing and not any(encoded):
         return [_NOTHING] * len(encoded)
+    encoded = list(encoded)
     known = tables.last(terms.rows_key)
     rows = []
     try:
-        for content in encoded:
-            rows.append(known.get(content) or _row(content, terms))  # noqa: PERF401 - an error names the position
+        for row in encoded:
+            rows.append(known.get(row) or decoded(row, terms.rows))  # noqa: PERF401 - an error names the position
     except RowError as error:
         text = f"nodes.{form}.rows[{len(rows)}]{error}"
         if text.endswith("is missing"):
@@ -148,11 +149,6 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms, tables: Tables) -
     if form == "rows":
         tables.keep_last(terms.rows_key, dict(zip(encoded, rows, strict=True)))
     return rows
-
-
-def _row(encoded: bytes, terms: Terms) -> Row:
-    message = decoded(encoded, terms.rows)
-    return Row(message.name, RowContent(message))
 
 
 def placed_pod(encoded: bytes, terms: Terms, call: policy_pb2.Call) -> Pod:
@@ -180,8 +176,8 @@ def check_pod(path: str, pod: pod_pb2.Pod, terms: Terms) -> None:
     if not pod.HasField("facts"):
         return
     try:
-        check_values("labels", pod.facts.labels, len(terms.pods.labels))
-        check_values("annotations", pod.facts.annotations, len(terms.pods.annotations))
+        checked_values("labels", pod.facts.labels, len(terms.pods.labels))
+        checked_values("annotations", pod.facts.annotations, len(terms.pods.annotations))
     except RowError as error:
         raise invalid(f"{path}{error}") from error
 

@@ -61,7 +61,11 @@ def serve(backend: Backend | Policy, options: Options | None = None) -> None:
         server.start()
         announce(server.address)
         signals.wait()
-        server.stop()
+        if server.stop():
+            # Ended in any other way, the process would wait for the threads of these calls.
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(0)
 
 
 async def serve_async(backend: Backend | Policy, options: Options | None = None) -> None:

@@ -17,7 +17,7 @@ from ._api.v1beta1 import info_pb2
 from ._declaration import RowParts
 from ._errors import exhausted, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES
-from ._row import Row, RowContent, RowError, decoded
+from ._row import MAX_SHARED_BYTES, Row, RowContent, RowError, decoded
 from .reads import quoted, size
 
 MAX_TABLES = 64
@@ -25,9 +25,6 @@ MAX_TABLES = 64
 
 MAX_BYTES = 1 << 30
 """Rows of more bytes than this, in all tables together, are rejected: 15,000 nodes with their JSON are about 0.2 GB."""
-
-MAX_SHARED_BYTES = 512
-"""Larger contents are nearly always different, so an equal one is not looked for."""
 
 ROW_OVERHEAD_BYTES = 256
 """The memory of a row besides its name and its content: its place in the table, and the objects of Python."""
@@ -171,7 +168,7 @@ class _Stored:
     __slots__ = ("content", "key", "rows", "size")
 
     def __init__(self, key: bytes, json_size: int) -> None:
-        self.content = RowContent(encoded=key)
+        self.content = RowContent(key)
         self.key = key
         self.size = DECODED * (len(key) - json_size) + DECODED_JSON * json_size + CONTENT_OVERHEAD_BYTES
         self.rows = 0
@@ -268,7 +265,7 @@ class Filling:
             if not is_there:
                 raise invalid(f"upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")
         try:
-            row = decoded(b"".join(entry.row), parts)
+            row = decoded(b"".join(entry.row), parts).content._message
         except RowError as error:
             remedy = "; the table's reads has it" if str(error).endswith("is missing") else ""
             raise invalid(f"upserts[{position}].row{error}{remedy}") from error

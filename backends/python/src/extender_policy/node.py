@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final, overload
 
 from ._kubernetes import model
-from ._labelled import Labelled
-from ._layout import Access
-from ._row import Row, RowContent
+from ._labelled import UNREAD, Labelled
+from ._layout import Access, SentCount
+from ._row import Counts, Row, RowContent
 from .counts import PodCount, PodsLike, like
 from .reads import NodeKey, NodePart, NodePrefix, PodsKey
 from .resources import NodeAddress, NodeImage, NodeUsage, Resources, SystemInfo, Taint
@@ -59,6 +59,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """spec.taints, in order."""
         if not self._access.parts & _TAINTS:
             self._access.undeclared_part(NodePart.TAINTS)
+        if self._content.taints is UNREAD:
+            self._content.read("taints")
         return self._content.taints
 
     @property
@@ -66,6 +68,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """spec.unschedulable: whether the node is cordoned."""
         if not self._access.parts & _UNSCHEDULABLE:
             self._access.undeclared_part(NodePart.UNSCHEDULABLE)
+        if self._content.unschedulable is UNREAD:
+            self._content.read("unschedulable")
         return self._content.unschedulable
 
     def condition(self, kind: str) -> str | None:
@@ -77,6 +81,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """status.conditions: the status of each type."""
         if not self._access.parts & _CONDITIONS:
             self._access.undeclared_part(NodePart.CONDITIONS)
+        if self._content.conditions is UNREAD:
+            self._content.read("conditions")
         return self._content.conditions
 
     @property
@@ -84,6 +90,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """status.capacity; `None` while it is not reported."""
         if not self._access.parts & _CAPACITY:
             self._access.undeclared_part(NodePart.CAPACITY)
+        if self._content.capacity is UNREAD:
+            self._content.read("capacity")
         return self._content.capacity
 
     @property
@@ -91,6 +99,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """status.allocatable, the total that pods may request; `None` while it is not reported."""
         if not self._access.parts & _ALLOCATABLE:
             self._access.undeclared_part(NodePart.ALLOCATABLE)
+        if self._content.allocatable is UNREAD:
+            self._content.read("allocatable")
         return self._content.allocatable
 
     @property
@@ -101,6 +111,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """
         if not self._access.parts & _USAGE:
             self._access.undeclared_part(NodePart.USAGE)
+        if self._content.usage is UNREAD:
+            self._content.read("usage")
         return self._content.usage
 
     @property
@@ -112,6 +124,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """
         if not self._access.parts & _NOMINATED:
             self._access.undeclared_part(NodePart.NOMINATED)
+        if self._content.nominated is UNREAD:
+            self._content.read("nominated")
         return self._content.nominated
 
     def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:
@@ -124,21 +138,20 @@ class Node(Labelled[NodeKey, NodePrefix]):
         pod of a call is none of them. The count lags behind what kube-scheduler assumes by the time that a Binding
         needs, usually some milliseconds: the pod that it placed before may be missing.
         """
-        by = self._access.count(key)
-        attribute = pod._attribute(key.by)
+        by = self._access.pods[key]
+        attribute = pod._attribute(by.by)
         if attribute is None:
             return None
-        counts = self._content.counts[by.position]
-        return like(by, counts.find(*attribute), attribute, counts.omitted_pods)
+        counts = self._counts(by)
+        return like(by, counts.find(attribute), attribute, counts.omitted_pods)
 
     def pod_counts(self, key: PodsKey) -> Iterator[PodCount]:
         """The pods on the node, counted as the key declares, by namespace and value.
 
         Not those of `omitted_pods`, and not those that lack what is counted by.
         """
-        by = self._access.count(key)
-        counts = self._content.counts[by.position]
-        return (PodCount(by, count, count.namespace, count.value) for count in counts)
+        by = self._access.pods[key]
+        return (PodCount(by, count, count.namespace, count.value) for count in self._counts(by))
 
     def omitted_pods(self, key: PodsKey) -> int:
         """How many pods `pod_counts` leaves out.
@@ -146,13 +159,20 @@ class Node(Labelled[NodeKey, NodePrefix]):
         The gateway sends at most 512 counts of a node, those with the most pods, and none whose value is longer than
         253 bytes: usually 0.
         """
-        return self._content.counts[self._access.count(key).position].omitted_pods
+        return self._counts(self._access.pods[key]).omitted_pods
+
+    def _counts(self, by: SentCount) -> Counts:
+        if self._content.counts is UNREAD:
+            self._content.read("counts")
+        return self._content.counts[by.position]
 
     @property
     def images(self) -> tuple[NodeImage, ...]:
         """status.images, in order."""
         if not self._access.parts & _IMAGES:
             self._access.undeclared_part(NodePart.IMAGES)
+        if self._content.images is UNREAD:
+            self._content.read("images")
         return self._content.images
 
     @property
@@ -160,6 +180,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """status.nodeInfo; `None` while it is not reported."""
         if not self._access.parts & _SYSTEM_INFO:
             self._access.undeclared_part(NodePart.SYSTEM_INFO)
+        if self._content.system_info is UNREAD:
+            self._content.read("system_info")
         return self._content.system_info
 
     @property
@@ -167,6 +189,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """status.addresses, in order."""
         if not self._access.parts & _ADDRESSES:
             self._access.undeclared_part(NodePart.ADDRESSES)
+        if self._content.addresses is UNREAD:
+            self._content.read("addresses")
         return self._content.addresses
 
     @property
@@ -174,6 +198,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """spec.providerID; `None` if not set."""
         if not self._access.parts & _PROVIDER_ID:
             self._access.undeclared_part(NodePart.PROVIDER_ID)
+        if self._content.provider_id is UNREAD:
+            self._content.read("provider_id")
         return self._content.provider_id or None
 
     @property
@@ -181,6 +207,8 @@ class Node(Labelled[NodeKey, NodePrefix]):
         """The object's JSON, unchanged; `None` if the gateway does not have it."""
         if not self._access.parts & _RAW_JSON:
             self._access.undeclared_part(NodePart.RAW_JSON)
+        if self._content.raw_json is UNREAD:
+            self._content.read("raw_json")
         return self._content.raw_json or None
 
     def kubernetes(self) -> Any:

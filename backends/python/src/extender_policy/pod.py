@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from ._api.v1beta1 import pod_pb2, policy_pb2
 from ._kubernetes import model
-from ._labelled import Content, Labelled, entries
+from ._labelled import Content, Labelled, entries, values
 from ._layout import Access, SentCount
 from .counts import PodCount, PodsLike, like
 from .errors import UndeclaredRead
@@ -32,11 +32,15 @@ from .resources import (
     resources,
 )
 
+_REQUESTS = 1 << PodPart.REQUESTS
+_TOLERATIONS = 1 << PodPart.TOLERATIONS
+
 
 class _PodContent(Content):
     """The values of a pod."""
 
     __slots__ = (
+        "_message",
         "attributes",
         "containers",
         "domains",
@@ -69,7 +73,10 @@ class _PodContent(Content):
     """For each list of domains, the most pods in one that is not listed: those with the fewest are left out."""
 
     decoders: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        **Content.decoders,
+        "label_values": lambda content: values(content._message.facts.labels),
+        "annotation_values": lambda content: values(content._message.facts.annotations),
+        "labels": lambda content: entries(content._message.facts.labels.entries),
+        "annotations": lambda content: entries(content._message.facts.annotations.entries),
         "node_selector": lambda content: entries(content._message.facts.node_selector),
         "owner": lambda content: _present(content._message.facts, "owner"),
         "requests": lambda content: resources(content._message.facts.requests),
@@ -94,6 +101,13 @@ class _PodContent(Content):
     def __init__(self, message: pod_pb2.Pod) -> None:
         self._message = message
         self.attributes: dict[PodsBy, tuple[str, str] | None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        # An empty slot. There is one pod in a call, so that this takes longer than `UNREAD` does not matter.
+        if name not in self.decoders:
+            raise AttributeError(name)
+        self.read(name)
+        return getattr(self, name)
 
 
 def _present(facts: pod_pb2.PodFacts, name: str) -> Any:
@@ -194,7 +208,9 @@ class Pod(Labelled[PodKey, PodPrefix]):
     @property
     def requests(self) -> Resources:
         """What the pod needs from a node, as kube-scheduler counts it, in its units."""
-        self._part(PodPart.REQUESTS)
+        # Policies read this and the tolerations for each node.
+        if not self._access.parts & _REQUESTS:
+            self._access.undeclared_part(PodPart.REQUESTS)
         return self._content.requests
 
     @property
@@ -209,7 +225,8 @@ class Pod(Labelled[PodKey, PodPrefix]):
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
         """spec.tolerations, in order."""
-        self._part(PodPart.TOLERATIONS)
+        if not self._access.parts & _TOLERATIONS:
+            self._access.undeclared_part(PodPart.TOLERATIONS)
         return self._content.tolerations
 
     def tolerates(self, taint: Taint) -> bool:

@@ -317,7 +317,9 @@ def _check_names(method: str, given: Iterable[str], known: tuple[str, ...], hint
 
 def resources(message: resources_pb2.Resources) -> Resources:
     """From the contract's message."""
-    others = MappingProxyType(dict(message.others)) if message.others else NONE
+    given = message.others
+    # dict() of a map of protobuf takes three times as long.
+    others = MappingProxyType({name: given[name] for name in given}) if given else NONE
     return Resources(message.milli_cpu, message.memory, message.ephemeral_storage, message.pods, others)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from grpc import StatusCode
 from ._answer import finished
 from ._api.v1beta1 import table_pb2
 from ._backend import Backend, Prepared, backend_of
-from ._errors import CallError, exhausted
+from ._errors import LOG, CallError, counted, exhausted
 from ._receiving import Receiving
 from ._service import (
     HEALTH_OF,
@@ -50,8 +51,9 @@ class Server:
         check_threads(backend._known())
         credentials = self._options.credentials()
         self._service = Service(backend, self._options)
+        self._calls: set[Any] = set()
         self._streams: set[Any] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._is_stopping = False
         self._receiving = Receiving()
         # Streams occupy threads for as long as they are open, and calls do not wait for slow introspection; threads are
@@ -76,8 +78,12 @@ class Server:
         for name in HEALTH_OF:
             self._health.set(name, SERVING)
 
-    def stop(self) -> None:
-        """Ends: no new calls, those in progress finish within `Options.drain`, and the last spans are sent."""
+    def stop(self) -> int:
+        """Ends: no new calls, those in progress finish within `Options.drain`, and the last spans are sent.
+
+        Returns how many calls have not ended, whose threads the interpreter waits for when it ends.
+        """
+        end = time.monotonic() + self._options.drain
         self._health.enter_graceful_shutdown()
         self._service.tables.stop()
         with self._lock:
@@ -87,8 +93,15 @@ class Server:
         for context in open_streams:
             context.cancel()
         self._server.stop(self._options.drain).wait()
+        # gRPC does not wait for calls whose callers have given up.
+        with self._lock:
+            self._lock.wait_for(lambda: not (self._calls or self._streams), end - time.monotonic())
+            left = len(self._calls | self._streams)
+        if left:
+            LOG.warning("%s did not end within %g s", counted(left, "call"), self._options.drain)
         self._receiving.stop()
         self._service.end()
+        return left
 
     def _method(self, name: str) -> Callable[[Iterator[bytes], grpc.ServicerContext], bytes]:
         service = self._service
@@ -102,24 +115,32 @@ class Server:
                 # The caller gave up while the call waited for a thread.
                 _end(context, CallError(StatusCode.CANCELLED, "the caller gave up"))
             try:
-                return finished(service.answer(name, encoded, context.invocation_metadata(), context.is_active))
+                with self._running(context, self._calls):
+                    return finished(service.answer(name, encoded, context.invocation_metadata(), context.is_active))
             except CallError as error:
                 _end(context, error)
 
         return answered
 
     @contextmanager
-    def _stream(self, context: grpc.ServicerContext) -> Iterator[None]:
-        """An open stream, which ends when the server stops: it would delay draining."""
+    def _running(self, context: grpc.ServicerContext, kind: set[Any]) -> Iterator[None]:
+        """A call in progress, also after its caller has given up."""
         with self._lock:
-            if self._is_stopping:
-                _end(context, CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN))
-            self._streams.add(context)
+            kind.add(context)
         try:
             yield
         finally:
             with self._lock:
-                self._streams.discard(context)
+                kind.discard(context)
+                self._lock.notify_all()
+
+    @contextmanager
+    def _stream(self, context: grpc.ServicerContext) -> Iterator[None]:
+        """An open stream, which ends when the server stops: it would delay draining."""
+        with self._running(context, self._streams):
+            if self._is_stopping:
+                _end(context, CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN))
+            yield
 
     def _sync_nodes(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         with self._stream(context), closing(Filling(self._service.tables)) as filling:
