@@ -167,7 +167,7 @@ func (s *Service) bindFailed(ctx context.Context, err error) error {
 		return refused(codes.Unavailable, "%v", err)
 	default:
 		s.log.logger.Error("the policy failed to bind; the gateway looks whether the pod is bound", "error", err)
-		return failed(codes.Unavailable, verbBind.String())
+		return s.log.failed(codes.Unavailable, verbBind.String(), err)
 	}
 }
 

@@ -192,6 +192,9 @@ func (p *Policy) mistakes() []string {
 	if p.Score != nil && (p.Score.Scale.normalization < NotNormalized || p.Score.Scale.normalization > MinMax) {
 		mistakes = append(mistakes, "the normalization is unknown; use a constant of this package")
 	}
+	if p.Score != nil && p.Score.Scale.least > p.Score.Scale.largest {
+		mistakes = append(mistakes, fmt.Sprintf("Between(%d, %d): the least score is larger than the largest", p.Score.Scale.least, p.Score.Scale.largest))
+	}
 	for _, page := range p.Introspection {
 		if page.Show == nil {
 			mistakes = append(mistakes, fmt.Sprintf("page %q has no function; set Page.Show", cut(page.Path, limits.PathTextBytes)))

@@ -37,6 +37,7 @@ func TestEachMistakeIsNamed(t *testing.T) {
 		{filters(Filter{Node: node, Scope: 7}), "filter has an unknown Scope"},
 		{Policy{Name: "p", Version: "1", Bind: &Bind{}}, "bind has no function; set Bind.Pod"},
 		{scores(Unbounded().Normalized(7)), "the normalization is unknown"},
+		{scores(Between(10, 0)), "invalid policy: Between(10, 0): the least score is larger than the largest"},
 		{Policy{Name: "\xff", Version: "1", Filter: &Filter{Node: node}}, "the declaration cannot be sent: "},
 	} {
 		_, err := NewService(c.policy)

@@ -186,10 +186,13 @@ func (s *Service) notShown(ctx context.Context, page *page, err error) error {
 
 func (s *Service) failedToShow(page *page, err error) error {
 	s.log.logger.Error("the policy failed to show a page", "path", page.Path, "error", err)
-	return failedToShow(page)
+	return s.log.failedToShow(page, err)
 }
 
-func failedToShow(page *page) error {
+func (l *failureLog) failedToShow(page *page, why any) error {
+	if l.isAuthors() {
+		return refused(codes.Internal, "failed to show %s: %v", page.Path, why)
+	}
 	return refused(codes.Internal, "failed to show %s; the backend's log says why", page.Path)
 }
 
@@ -199,7 +202,7 @@ func (s *Service) pagePanicked(page *page, panicked any) error {
 		panic(undeclared)
 	}
 	s.log.report(cut(fmt.Sprint(panicked), limits.StatusMessageBytes), debug.Stack())
-	return failedToShow(page)
+	return s.log.failedToShow(page, panicked)
 }
 
 func (s *Service) encode(page *page, value any) ([]byte, error) {

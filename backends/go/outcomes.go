@@ -125,5 +125,5 @@ func (s *Service) notObserved(ctx context.Context, err error) error {
 		return refused(codeOf(ctx.Err()), "report was not answered in time")
 	}
 	s.log.logger.Error("the policy failed to observe an outcome; the gateway sends the request again", "error", err)
-	return failed(codes.Internal, "Report")
+	return s.log.failed(codes.Internal, "Report", err)
 }

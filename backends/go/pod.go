@@ -13,11 +13,13 @@ import (
 
 // The contract's own types, where a policy reads a part as a whole. Their getters may be called on nil: the allocatable
 // CPU of a node that reports nothing is node.Allocatable().GetMilliCpu(), which is 0. Amounts are integers of 64 bits in
-// the contract's units: thousandths of a CPU, bytes, whole values. They are shared between calls and must not be changed.
+// the contract's units: thousandths of a CPU, bytes, whole values. They are shared between calls and must not be changed. Their
+// fields are in `go doc extender-gateway.io/policy/api/v1beta1 Taint`, and so for the others.
 type (
-	// Resources are amounts of resources.
+	// Resources are amounts of resources: MilliCpu, Memory, EphemeralStorage and Pods, each an int64, and Others by their names, such as
+	// "nvidia.com/gpu". Each field has a getter: GetMilliCpu.
 	Resources = v1beta1.Resources
-	// NonZero is CPU and memory with defaults for containers that request nothing.
+	// NonZero is CPU and memory, MilliCpu and Memory, with defaults for containers that request nothing.
 	NonZero = v1beta1.NonZero
 	// Taint is a taint of a node.
 	Taint = v1beta1.Taint
@@ -45,7 +47,7 @@ type (
 	SystemInfo = v1beta1.SystemInfo
 	// NodeAddress is an address of a node.
 	NodeAddress = v1beta1.NodeAddress
-	// Usage are the sums of the requests of the pods on a node.
+	// Usage are the sums of the requests of the pods on a node: Requested is a *[Resources], and Nonzero a *[NonZero].
 	Usage = v1beta1.NodeUsage
 	// Hold is room that is kept on a node for pods.
 	Hold = v1beta1.Hold

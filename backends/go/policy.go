@@ -191,7 +191,7 @@ type Scale struct {
 	reversed      bool
 }
 
-// Between are scores from the least to the largest, both included. The gateway clamps scores outside, and counts them.
+// Between are scores from the least to the largest, both included; a larger least one is a [DeclarationError]. The gateway clamps scores outside, and counts them.
 func Between(least, largest int32) Scale { return Scale{bounded: true, least: least, largest: largest} }
 
 // Unbounded are any scores.

@@ -296,6 +296,9 @@ func (b *bound) drain(server *grpc.Server) {
 	select {
 	case <-drained:
 	case <-time.After(b.options.Drain):
+		if calls := b.service.inProgress.Load(); calls > 0 {
+			b.options.Logger.Warn(fmt.Sprintf("%d calls did not end within %v s", calls, b.options.Drain.Seconds()))
+		}
 		server.Stop()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"extender-gateway.io/policy/api/v1beta1"
+	"extender-gateway.io/policy/internal/intest"
 	"extender-gateway.io/policy/internal/limits"
 )
 
@@ -39,6 +41,8 @@ type Service struct {
 	metrics  Metrics
 	logCalls bool
 	log      *failureLog
+	// inProgress are the calls that are being answered.
+	inProgress atomic.Int64
 	// showing has an entry for each page that is being shown.
 	showing chan struct{}
 	watches watches
@@ -100,6 +104,8 @@ func unary[Q any, PQ interface {
 	name := strings.TrimPrefix(fullMethod, "/")
 	handle := func(served any, ctx context.Context, receive func(any) error) (any, error) {
 		service, message := served.(*Service), &frame{}
+		service.inProgress.Add(1)
+		defer service.inProgress.Add(-1)
 		if err := receive(message); err != nil {
 			return nil, err
 		}
@@ -153,6 +159,8 @@ func spanOf(ctx context.Context) Span {
 // failureLog writes each failure of the policy once for its text: one that happens in every call would flood the log.
 type failureLog struct {
 	logger *slog.Logger
+	// inTest says that the author of the policy asks: texts are in errors, and stacks are printed.
+	inTest bool
 	mu     sync.Mutex
 	// panics are the texts of panics, and wrongs those of wrong answers: neither hides the others.
 	panics map[string]struct{}
@@ -162,8 +170,15 @@ type failureLog struct {
 // mostFailures bounds the texts of a kind that are remembered.
 const mostFailures = 64
 
+func init() { intest.Mark = func(service any) { service.(*Service).log.inTest = true } }
+
+// isAuthors says whether the author of the policy reads what fails.
+func (l *failureLog) isAuthors() bool { return l == nil || l.inTest }
+
 func (l *failureLog) report(text string, stack []byte) {
-	if l != nil && l.isFirst(&l.panics, text) {
+	if l.isAuthors() {
+		_, _ = fmt.Fprintf(os.Stderr, "the policy panicked: %s\n\n%s\n", text, stack)
+	} else if l.isFirst(&l.panics, text) {
 		l.logger.Error("the policy panicked; the call fails with INTERNAL, and later ones with this text are not logged",
 			"panic", text, "stack", string(stack))
 	}
@@ -193,17 +208,12 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 	return true
 }
 
-// panickedWith is the error of a call. The text of a panic may hold anything, and this one reaches people outside; that of a
-// read that is not declared is this package's own, and without a log there is a test.
-func panickedWith(panicked any, method string, log *failureLog) error {
-	if _, is := panicked.(Undeclared); is || log == nil {
-		return refused(codes.Internal, "%s failed: %s", inSentence(method), cut(fmt.Sprint(panicked), limits.StatusMessageBytes))
+// failed is the error of a call, by the method of the contract. The text of a panic or of the policy's error may hold anything, and
+// that of a status reaches people outside; that of a read that is not declared is this package's own.
+func (l *failureLog) failed(code codes.Code, method string, why any) error {
+	if _, is := why.(Undeclared); is || l.isAuthors() {
+		return refused(code, "%s failed: %s", inSentence(method), cut(fmt.Sprint(why), limits.StatusMessageBytes))
 	}
-	return failed(codes.Internal, method)
-}
-
-// failed is the error of a call, by the method of the contract, whose details are in the log.
-func failed(code codes.Code, method string) error {
 	return refused(code, "%s failed; see the policy's log", inSentence(method))
 }
 
@@ -219,7 +229,7 @@ func guarded(log *failureLog, method string, work func() error) (err error) {
 		} else if panicked != nil {
 			text := cut(fmt.Sprint(panicked), limits.StatusMessageBytes)
 			log.report(text, debug.Stack())
-			err = panickedWith(panicked, method, log)
+			err = log.failed(codes.Internal, method, panicked)
 		}
 	}()
 	return work()

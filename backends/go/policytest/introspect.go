@@ -13,13 +13,13 @@ import (
 // Introspect is the JSON of the page at this path with its query, such as "/quotas/shop?unit=cpu": what the gateway serves
 // below /apis/v1/plugins/BACKEND. The error is [NoAnswer], as the gateway would respond, unless no page matches.
 func Introspect(source policy.Source, path string) (string, error) {
-	service, err := policy.NewService(source)
+	service, err := serviceOf(source)
 	if err != nil {
 		return "", err
 	}
 	info, err := service.GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
 	if err != nil {
-		return "", withoutCode(err)
+		return "", noAnswer(err)
 	}
 	asked, err := url.Parse(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func Introspect(source policy.Source, path string) (string, error) {
 		return "", err
 	}
 	response, err := service.Introspect(context.Background(), request)
-	return string(response.GetJson()), withoutCode(err)
+	return string(response.GetJson()), noAnswer(err)
 }
 
 // requested is for the declared path that matches: of several, the one whose first differing segment is not a parameter.

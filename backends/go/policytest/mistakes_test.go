@@ -43,12 +43,19 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 	_, podHooked := policytest.BeforeFilter(policy.Policy{Name: "p", Version: "1", BeforeFilter: &ofPod}, policytest.NewPod("shop"))
 	scoring := policy.BeforeScore{Pure: true, Changes: hook.Changes, Node: hook.Node}
 	_, _, scoreHooked := policytest.BeforeScore(policy.Policy{Name: "p", Version: "1", BeforeScore: &scoring}, policytest.NewPod("shop"), nodes...)
+	evicting := policy.Preempt{Nodes: func(context.Context, policy.Pod, []policy.Candidate) []policy.Eviction {
+		return []policy.Eviction{policy.EvictAll(), policy.EvictOnly(3, 0)}
+	}}
+	candidates := []*policytest.Candidate{policytest.NewCandidate(nodes[0]).Victim("u", nil), policytest.NewCandidate(nodes[1]).Victim("u", nil)}
+	_, preempted := policytest.Preempt(policy.Policy{Name: "p", Version: "1", Preempt: &evicting}, policytest.NewPod("shop"), candidates...)
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
 		{scored(func() int64 { return 1000 }),
 			`score returned 1000 for node "a"; the declared scale is 0 to 10: clamp the score, or declare another scale`},
+		{scored(func() int64 { return 1 << 31 }), `score returned 2147483648 for node "a"; expected -2147483648 to 2147483647`},
+		{preempted, `preempt returned victims [0 3] for node "b", which has 1; expected each at most once`},
 		{scored(func() int64 { asked++; return int64(asked % 10) }), `score is declared pure and gave another answer about node "a"`},
 		{rejected(func(int) string { return " " }), `filter rejects node "a" without a reason; say in a constant text`},
 		{rejected(func(int) string { return "no\nway" }), `filter rejects node "a" with the reason "no\nway", which has control characters; write one line`},

@@ -21,7 +21,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -30,6 +33,7 @@ import (
 
 	"extender-gateway.io/policy"
 	"extender-gateway.io/policy/api/v1beta1"
+	"extender-gateway.io/policy/internal/intest"
 )
 
 // Rejected is a node on which the pod may not run.
@@ -58,7 +62,7 @@ type Kept struct {
 
 // Info is the answer to the handshake.
 func Info(source policy.Source) (*v1beta1.GetInfoResponse, error) {
-	service, err := policy.NewService(source)
+	service, err := serviceOf(source)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +187,7 @@ func Preempt(source policy.Source, pod *Pod, candidates ...*Candidate) ([]Kept, 
 	}
 	response, err := asked.service.Preempt(context.Background(), request)
 	if err != nil {
-		return nil, withoutCode(err)
+		return nil, noAnswer(err, nodes...)
 	}
 	var all []Kept
 	for position, candidate := range candidates {
@@ -208,7 +212,7 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 	})
 	switch {
 	case err != nil:
-		return policy.BindResult{}, withoutCode(err)
+		return policy.BindResult{}, noAnswer(err)
 	case response.GetOutcome() == v1beta1.BindOutcome_BIND_OUTCOME_BOUND:
 		return policy.Bound(), nil
 	case response.GetOutcome() == v1beta1.BindOutcome_BIND_OUTCOME_NOT_BOUND:
@@ -220,7 +224,7 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 
 // Observe lets the policy observe outcomes, in one request. The error is [NoAnswer] as the gateway would get it.
 func Observe(ctx context.Context, source policy.Source, outcomes ...policy.Outcome) error {
-	service, err := policy.NewService(source)
+	service, err := serviceOf(source)
 	if err != nil {
 		return err
 	}
@@ -234,7 +238,7 @@ func Observe(ctx context.Context, source policy.Source, outcomes ...policy.Outco
 		})
 	}
 	_, err = service.Report(ctx, request)
-	return withoutCode(err)
+	return noAnswer(err)
 }
 
 // asked are the fields of a request that all verbs have, for a decision.
@@ -265,18 +269,18 @@ func call[Q proto.Message, R any](
 		fields.Set(fields.Descriptor().Fields().ByName(name), protoreflect.ValueOfMessage(part.ProtoReflect()))
 	}
 	response, err := method(asked.service, context.Background(), request)
-	return response, withoutCode(err)
+	return response, noAnswer(err, nodes...)
 }
 
 // ask does what the gateway does for the declaration of the verb. One that is not declared is asked for all the same.
 func ask(source policy.Source, verb v1beta1.Verb, pod *Pod, nodes []*Node) (*asked, error) {
-	service, err := policy.NewService(source)
+	service, err := serviceOf(source)
 	if err != nil {
 		return nil, err
 	}
 	info, err := service.GetInfo(context.Background(), &v1beta1.GetInfoRequest{})
 	if err != nil {
-		return nil, withoutCode(err)
+		return nil, noAnswer(err)
 	}
 	reads := listed(info, verb).GetReads()
 	encoded, err := proto.Marshal(reads)
@@ -319,15 +323,34 @@ func (c *Candidate) kept(positions []uint32) Kept {
 	return kept
 }
 
-// NoAnswer is the error of a call that the policy has not answered: the text that the gateway would log.
+// NoAnswer is the error of a call that the policy has not answered: the text that the gateway would log, or, if the policy panicked
+// or returned an error, its text, which in service is in the policy's log alone.
 type NoAnswer string
 
 // Error is the text.
 func (n NoAnswer) Error() string { return string(n) }
 
-func withoutCode(err error) error {
+// atPosition is how the SDK names a node whose answer is wrong.
+var atPosition = regexp.MustCompile(`^((?:score|preempt) returned [^;]* for )position (\d+)`)
+
+// noAnswer is the error of a call that is about these nodes.
+func noAnswer(err error, nodes ...*Node) error {
 	if err == nil {
 		return nil
 	}
-	return NoAnswer(status.Convert(err).Message())
+	text := status.Convert(err).Message()
+	if found := atPosition.FindStringSubmatch(text); found != nil {
+		position, _ := strconv.Atoi(found[2])
+		text = fmt.Sprintf("%snode %q%s", found[1], nodes[position].row.GetName(), text[len(found[0]):])
+	}
+	return NoAnswer(text)
+}
+
+// serviceOf is one whose errors have the texts that are in the policy's log in service.
+func serviceOf(source policy.Source) (*policy.Service, error) {
+	service, err := policy.NewService(source)
+	if err == nil {
+		intest.Mark(service)
+	}
+	return service, err
 }

@@ -2,7 +2,10 @@ package policytest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -360,6 +363,48 @@ func TestTheIDOfACallIsReadUnlessTheVerbIsPure(t *testing.T) {
 	if _, err := policytest.Filter(p, policytest.NewPod("shop"), policytest.NewNode("a")); err == nil || err.Error() != text {
 		t.Errorf("%v; want %s", err, text)
 	}
+}
+
+func TestWhatFailsIsInTheError(t *testing.T) {
+	stderr, written, _ := os.Pipe()
+	before, wrong := os.Stderr, errors.New("no such disk")
+	p := reading(nil, func(policy.Pod, policy.Node) string { panic("no such rack") })
+	p.Bind = &policy.Bind{Pod: func(context.Context, policy.BindAsk) (policy.BindResult, error) { return policy.BindResult{}, wrong }}
+	p.Observe = func(context.Context, policy.Outcome) error { return wrong }
+	p.Introspection = []policy.Page{{Path: "/disks", Show: func(context.Context, policy.IntrospectAsk) (any, error) { return nil, wrong }}}
+	os.Stderr = written
+	_, filtered := policytest.Filter(p, policytest.NewPod("shop"), policytest.NewNode("a"))
+	os.Stderr, _ = before, written.Close()
+	_, bound := policytest.Bind(t.Context(), p, policytest.NewPod("shop"), "a")
+	observed := policytest.Observe(t.Context(), p, policy.Outcome{Call: "c", Namespace: "n", Name: "n", UID: "u", Kind: policy.OutcomeDeleted})
+	_, shown := policytest.Introspect(p, "/disks")
+	const want = "filter failed: no such rack; bind failed: no such disk; report failed: no such disk; failed to show /disks: no such disk"
+	if got := fmt.Sprint(filtered, "; ", bound, "; ", observed, "; ", shown); got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+	stack, err := io.ReadAll(stderr)
+	if lines := strings.Split(string(stack), "\n"); err != nil || lines[0] != "the policy panicked: no such rack" || !strings.Contains(string(stack), "policytest_test.go:") {
+		t.Errorf("%v, %s", err, stack)
+	}
+}
+
+// freeCPU takes a node whose usage is not known for an empty one.
+func freeCPU() policy.Policy {
+	var reads policy.Reads
+	reads.Node(policy.NodeAllocatable, policy.NodeUsage)
+	score := func(_ policy.Pod, node policy.Node) int64 {
+		all, used := node.Allocatable().GetMilliCpu(), node.Usage().GetRequested().GetMilliCpu()
+		return 10 * max(all-used, 0) / max(all, 1)
+	}
+	return policy.Policy{Name: "free-cpu", Version: "1.0.0", Score: &policy.Score{
+		Pure: true, Reads: &reads, Scale: policy.Between(0, 10), Node: score,
+	}}
+}
+
+func ExampleScore() {
+	node := policytest.NewNode("a").Allocatable(&policy.Resources{MilliCpu: 4000}).Usage(&policy.Usage{Requested: &policy.Resources{MilliCpu: 1000}})
+	fmt.Println(policytest.Score(freeCPU(), policytest.NewPod("shop"), node))
+	// Output: [7] <nil>
 }
 
 func TestNothingIsReadWithoutADeclaration(t *testing.T) {

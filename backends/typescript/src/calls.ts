@@ -14,7 +14,7 @@ export type Method = VerbName | 'Change' | 'GetInfo' | 'Observe';
 
 /** The call that a policy answers, for its log lines. */
 export interface CurrentCall {
-  /** The verb, as its method is named: "beforeFilter". */
+  /** The verb, as in metrics: "before_filter". */
   readonly verb: string;
   /** The id of the call, as in the gateway's log; empty if it has none. */
   readonly callId: string;
@@ -60,7 +60,8 @@ export class Calls {
   follow(metadata: Metadata, method: Method): Call {
     const span =
       method === 'GetInfo' || method === 'Observe' ? UNTRACED : this.tracer.follow(metadata, method);
-    return new Call(inSentence(method), span, method === 'Change' ? [] : this.observers);
+    const verb = inSentence(method).replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return new Call(verb, span, method === 'Change' ? [] : this.observers);
   }
 }
 

@@ -172,6 +172,11 @@ function mistakes(info: Info): string[] {
       : [
           `the scale is ${String(bounds.min)} to ${String(bounds.max)}; expected integers from -2147483648 to 2147483647`,
         ]),
+    ...(bounds !== undefined && bounds.min > bounds.max
+      ? [
+          `Scale.between(${String(bounds.min)}, ${String(bounds.max)}): the least score is larger than the largest`,
+        ]
+      : []),
     ...[...served].flatMap(([name, { verb }]) => {
       // The contract has one field for both.
       const { isPure, hasSideEffects } = verb.fields;

@@ -112,8 +112,8 @@ export class Scale {
   ) {}
 
   /**
-   * Scores from the least to the largest, both included, integers of 32 bits. The gateway clamps scores outside this
-   * range, and counts them; {@link NO_OPINION} is none of them.
+   * Scores from the least to the largest, both included, integers of 32 bits; a larger least one is a {@link DeclarationError}. The
+   * gateway clamps scores outside this range, and counts them; {@link NO_OPINION} is none of them.
    */
   static between(min: number, max: number): Scale {
     return new Scale({ ...Scale.unbounded().fields, bounds: { min, max } });

@@ -87,8 +87,7 @@ export class Metrics {
     gauge('extender_policy_ready', 'Whether the policy can decide now.', () => Number(isReady()));
     // Those of the policy are in the default registry.
     const text = async (): Promise<string> => (await own.metrics()) + (await register.metrics());
-    return new Metrics(address, text, own.contentType, ({ verb: method, code, milliseconds }) => {
-      const verb = method.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return new Metrics(address, text, own.contentType, ({ verb, code, milliseconds }) => {
       calls.inc({ verb, code });
       duration.observe({ verb }, milliseconds / 1_000);
     });

@@ -562,7 +562,7 @@ function answerTo<Verb extends QuestionVerb>(
   const ask = (of: readonly TestNode[]) => {
     const request = PreemptRequest.fromPartial({ ...asked(backend, verb, pod, of), candidates });
     const message = encoded(PreemptRequest, request);
-    return answered(verb, () => answer(verb, { backend, tables: new Tables(), message, note: unnoted }));
+    return answered(verb, () => answer(verb, { backend, tables: new Tables(), message, note: unnoted }), of);
   };
   const first = ask(nodes);
   if (termsOf(backend, verb)?.isPure === true && verb !== 'Preempt') {
@@ -607,18 +607,25 @@ function unnoted(): void {
   // Tests have no trace.
 }
 
-function noAnswer(method: string): (error: unknown) => never {
+/** How a wrong answer names its node, which a verb need not read the name of. */
+const AT_POSITION = /(?<=^\w+ returned .* for )position (\d+)/s;
+
+/** The error of a call about these nodes. */
+function noAnswer(method: string, nodes: readonly TestNode[] = []): (error: unknown) => never {
   return (error) => {
     const failed = callError(method, error);
-    throw new NoAnswer(testText(failed), { cause: failed === error ? failed.cause : error });
+    const name = (_: string, position: string): string =>
+      `node "${String(nodes[Number(position)]?.row.name)}"`;
+    const text = testText(failed).replace(AT_POSITION, name);
+    throw new NoAnswer(text, { cause: failed === error ? failed.cause : error });
   };
 }
 
-function answered<T>(method: string, answer: () => T): T {
+function answered<T>(method: string, answer: () => T, nodes?: readonly TestNode[]): T {
   try {
     return answer();
   } catch (error) {
-    return noAnswer(method)(error);
+    return noAnswer(method, nodes)(error);
   }
 }
 

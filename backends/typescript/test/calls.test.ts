@@ -136,7 +136,7 @@ test('log lines of a policy carry the call that it answers', async () => {
   assert.deepEqual(policy.seen, [
     ...Array.from({ length: 4 }, () => ({ ...web, verb: 'filter' })),
     { ...web, verb: 'bind' },
-    { verb: 'beforeFilterNodes', callId: 'two words\n\u009b', pod: 'shop' },
+    { verb: 'before_filter_nodes', callId: 'two words\n\u009b', pod: 'shop' },
     { verb: 'observe', callId: 'c-1', pod: undefined },
   ]);
   assert.equal(currentCall(), undefined);
@@ -157,11 +157,11 @@ test('the log has a line about each call', async () => {
   assert.deepEqual(
     lines.map((line) => line.replace(/ ms=.*/, '')),
     [
-      'verb=getInfo',
+      'verb=get_info',
       'verb=filter call=c-1 pod=shop/web nodes=3 rejected=2',
       'verb=filter call=c-1 pod=shop/web nodes=1 code=INTERNAL message="filter failed (TypeError); see the policy\'s log"',
       'verb=bind call=c-1 pod=shop/web',
-      'verb=beforeFilterNodes call="two words\\n?" pod=shop nodes=1',
+      'verb=before_filter_nodes call="two words\\n?" pod=shop nodes=1',
       'verb=observe call=c-1',
     ],
   );

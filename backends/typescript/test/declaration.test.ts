@@ -57,6 +57,10 @@ test('the bounds of a scale are integers of 32 bits', () => {
   );
   assert.match(scored(0.5, 1), /the scale is 0\.5 to 1/u);
   assert.match(scored(0, NaN), /the scale is 0 to NaN/u);
+  assert.equal(
+    scored(10, 0),
+    'invalid policy info: Scale.between(10, 0): the least score is larger than the largest',
+  );
 });
 
 const watch = 'extender.policy.v1beta1.WatchService';

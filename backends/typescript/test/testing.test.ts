@@ -643,6 +643,19 @@ test('a score without an opinion is on every scale, and is another answer than 0
   );
 });
 
+test('a wrong answer names its node', () => {
+  const shared = {
+    name: 'NoAnswer',
+    message: /^score returned NaN for node "b"; expected an integer of 32 bits$/,
+  };
+  assert.throws(() => score(new Wrong(({ name }) => (name === 'b' ? 'x' : 1)), shop, abc), shared);
+  const own = 'score returned 1 for position 1';
+  const thrower = new Wrong(() => {
+    throw new Error(own);
+  });
+  assert.throws(() => score(thrower, shop, abc), { message: `score failed: Error: ${own}` });
+});
+
 test('scores are on the declared scale', () => {
   forbidden(
     () => score(new Wrong(({ name }) => (name === 'c' ? 11 : 10)), shop, abc),
@@ -733,7 +746,7 @@ test('each verb can be tried', async () => {
   );
   assert.throws(
     () => preempt(policy, shop, [candidate('wrong')]),
-    /preempt returned victims \[0, 0\] for position 0, which has 2; expected each at most once, at least one victim, or Eviction\.spare/,
+    /preempt returned victims \[0, 0\] for node "wrong", which has 2; expected each at most once, at least one victim, or Eviction\.spare/,
   );
   assert.throws(() => preempt(policy, shop, [candidate('none')]), /preempt returned victims \[\]/);
   assert.equal((await bind(policy, shop, 'a')).isBound, true);
