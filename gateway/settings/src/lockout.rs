@@ -46,7 +46,7 @@ impl Config {
 /// Why limits of a backend do not hold if its filter decides by the pods that are bound, and kube-scheduler binds.
 pub const INEXACT_LIMIT: &str = "its filter decides by the pods that are bound, and kube-scheduler decides about the next pods, and about all pods of a pod group, before the previous ones are";
 /// What makes them hold.
-pub const INEXACT_LIMIT_REMEDY: &str = "set `binder: BuiltIn`, so that it is asked again before each Binding; or accept that its limits hold only roughly (docs/limits.md)";
+pub const INEXACT_LIMIT_REMEDY: &str = "set `binder: BuiltIn`, so that it is asked again before each Binding; if only its scores depend on them, let only score declare usage and counts; or accept that its limits hold only roughly (docs/limits.md)";
 
 /// What prevents that a backend locks its namespace out.
 pub fn lockout_remedy(backend: &BackendSettings, namespace: &str) -> String {

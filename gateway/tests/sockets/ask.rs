@@ -52,8 +52,12 @@ async fn backends_that_accept_their_settings_are_listed() {
     let right = configured("racks", backend.address, "filter: {}, score: {}, args: {rack: r1}");
     // It is not called, and so not asked.
     let disabled = configured("gone", "127.0.0.1:1", "filter: {}, mode: Disabled");
-    let (code, out, said) = asked(&format!("{right}{disabled}")).await;
-    let (answers, warning) = said.split_once('\n').unwrap();
+    let half = configured("half", backend.address, "filter: {}, args: {rack: r1}");
+    let (code, out, said) = asked(&format!("{right}{disabled}{half}")).await;
+    let (answers, rest) = said.split_once('\n').unwrap();
+    let (warning, unused) = rest.trim_end().rsplit_once('\n').unwrap();
+    let expected = "serves filter; it also serves score, which the configuration does not ask for";
+    assert!(unused.starts_with("backends[2]: half answers: ") && unused.ends_with(expected), "{unused}");
     assert_eq!(answers, "backends[0]: racks answers: rack-drain 1.2\\u{1b} serves filter, score");
     let unbounded =
         "warning: backends[0].score: its scores have no bound, are not normalized, and count 10 times";

@@ -13,6 +13,7 @@ use extender_gateway_object::text::clean;
 use extender_gateway_settings::{
     BackendSettings, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode,
 };
+use extender_policy_api::v1beta1::{GetInfoResponse, Verb};
 use futures_util::future::join_all;
 use tonic::Code;
 
@@ -61,13 +62,19 @@ impl Answers {
         handshake: Handshake,
         tables: &ClusterTables,
     ) -> Info {
+        let unused = unused(&handshake.response, backend);
         let info = Info::read(handshake, backend, tables);
         let unusable: Vec<_> = backend.verbs().filter_map(|verb| unusable(place, &info, verb)).collect();
         if unusable.is_empty() {
             let verbs: Vec<_> = backend.verbs().map(PolicyVerb::name).collect();
             let policy = clean(&format!("{} {}", info.name, info.version)).into_owned();
             let verbs = verbs.join(", ");
-            self.notes.push(format!("{place}: {} answers: {policy} serves {verbs}", backend.name));
+            let unused = if unused.is_empty() {
+                String::new()
+            } else {
+                format!("; it also serves {}, which the configuration does not ask for", unused.join(", "))
+            };
+            self.notes.push(format!("{place}: {} answers: {policy} serves {verbs}{unused}", backend.name));
             self.notes.extend(
                 info.unscaled_scores()
                     .map(|scores| format!("warning: {place}.score: {scores}; {}", UnscaledScores::REMEDY)),
@@ -76,6 +83,22 @@ impl Answers {
         self.findings.extend(unusable);
         info
     }
+}
+
+/// The verbs that the backend serves and the configuration does not have.
+fn unused(response: &GetInfoResponse, backend: &BackendSettings) -> Vec<&'static str> {
+    let served = response.verbs.iter().filter_map(|verb| match verb.verb() {
+        Verb::Unspecified => None,
+        Verb::Filter => Some(PolicyVerb::Filter),
+        Verb::Score => Some(PolicyVerb::Score),
+        Verb::Preempt => Some(PolicyVerb::Preempt),
+        Verb::Bind => Some(PolicyVerb::Bind),
+        Verb::BeforeFilter => Some(PolicyVerb::BeforeFilter),
+        Verb::BeforeFilterNodes => Some(PolicyVerb::BeforeFilterNodes),
+        Verb::BeforeScore => Some(PolicyVerb::BeforeScore),
+    });
+    let unused = served.filter(|verb| !backend.verbs().any(|configured| configured == *verb));
+    unused.map(PolicyVerb::name).collect()
 }
 
 /// A warning about limits that many pods at once exceed.
