@@ -22,7 +22,7 @@ use extender_policy_api::v1beta1::{
     self as api, Effects, FilterResponse, GetInfoResponse, Rejection, RejectionKind, ScoreRequest,
     ScoreResponse, Scores, SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
 };
-use extender_reference::model::{self, Best, Failing, Node, Normalize, Pod};
+use extender_reference::model::{self, Best, Failing, Mode, Node, Normalize, Pod};
 use prost::Message;
 use serde_json::Value;
 
@@ -214,7 +214,10 @@ impl Script {
             // Its caller has given up; a busy machine reads it late.
             return Reply::Status(14, "another backend is being played");
         }
-        self.shock.strike();
+        // A call of a backend in shadow comes after the response, and so perhaps during the next filter call.
+        if self.backend.extender.mode == Mode::Enforce {
+            self.shock.strike();
+        }
         let read = match verb {
             Verb::Filter => self.read_filter(message),
             Verb::Score => self.read_score(message),

@@ -121,7 +121,7 @@ impl Cluster {
     }
 }
 
-/// Rows and pods that change when the first backend is called.
+/// Rows and pods that change when the first backend in Enforce is called.
 #[derive(Debug, Default)]
 pub(super) struct Shock(Mutex<Option<Prepared>>);
 
