@@ -309,9 +309,11 @@ node:
 	@command -v npm >/dev/null || { \
 	  echo "npm is missing: install Node.js 20 or newer, for the .proto files and the SDK for TypeScript" >&2; exit 1; }
 
+# Also whether the deliberate faults of `make equivalence` still fit to the sources.
 format: rust
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@for fault in tests/equivalence/faults/*.patch; do git apply --check $$fault; done
 
 # The compiler of the workspace is Clippy's, so that what is linted is what the tests run, and dependencies are compiled once for
 # both.

@@ -58,7 +58,9 @@ fn finding(case: &Case, ended: Result<(), case::Stop>, took: Duration) -> Findin
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Nobody listens, or TLS fails.
-    #[error("cannot connect to {url}: {why}; is the backend running there, and do --tls-ca and --tls-cert fit it?")]
+    #[error(
+        "cannot connect to {url}: {why}; is the backend running there, and do --tls-ca and --tls-cert fit it?"
+    )]
     Connect {
         /// As given.
         url: String,

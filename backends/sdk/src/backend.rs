@@ -177,7 +177,6 @@ impl Backend {
     }
 
     /// The policies that answer calls at this time.
-    #[cfg(feature = "metrics")]
     pub(crate) fn in_use(&self) -> Vec<Arc<Prepared>> {
         match self.known() {
             Some(versions) => vec![versions.newest()],

@@ -10,7 +10,7 @@ use crate::{
     ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered,
     backend::Exposed,
     node::row::Unreadable,
-    reads::access::Undeclared,
+    reads::access,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
 };
@@ -124,8 +124,8 @@ pub(crate) fn in_sentence(method: &str) -> String {
 impl CallError {
     /// From the payload that `catch_unwind` returned.
     pub(crate) fn panicked(method: &'static str, panic: &(dyn Any + Send)) -> Self {
-        match panic.downcast_ref::<Undeclared>() {
-            Some(Undeclared(text)) => Self::Undeclared { method, text: text.clone() },
+        match access::misuse(panic) {
+            Some(text) => Self::Undeclared { method, text },
             None => Self::Panicked(method),
         }
     }

@@ -57,7 +57,7 @@
 //! # Features
 //!
 //! None is on by default; together they are most of what a first build compiles: `tls` for certificates, which the Helm
-//! chart configures by default, `otlp` for traces, `metrics` for Prometheus, and `reflection` for tools such as grpcurl.
+//! chart configures by default, `otlp` for traces, and `reflection` for tools such as grpcurl.
 
 mod answer;
 mod backend;
@@ -69,7 +69,6 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod introspection;
-#[cfg(feature = "metrics")]
 mod metrics;
 mod run;
 mod serve;
@@ -80,8 +79,11 @@ mod telemetry;
 pub mod testing;
 pub mod trace;
 mod watching;
-#[cfg(not(feature = "metrics"))]
-mod without_metrics;
+
+/// What README.md shows is compiled, and its score is tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[doc(no_inline)]
 pub use extender_policy_types::{
@@ -94,8 +96,6 @@ pub use extender_policy_types::{
 /// What [`Policy::introspect`] returns is of this version: `extender_policy_sdk::serde_json::json!`.
 pub use serde_json;
 
-#[cfg(not(feature = "metrics"))]
-use self::without_metrics as metrics;
 pub use self::{
     backend::{Backend, Replace},
     controllers::{ControllersFailed, ControllersReport, RunControllers},

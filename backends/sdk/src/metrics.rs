@@ -34,10 +34,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is counted of calls, and where it is shown. Clones are the same metrics.
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics(Arc<Shared>);
+pub(crate) struct Metrics(Arc<Scraped>);
 
 #[derive(Debug)]
-struct Shared {
+struct Scraped {
     listener: TcpListener,
     address: SocketAddr,
     counts: Mutex<Counts>,
@@ -66,7 +66,7 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).await.map_err(right)?;
         let address = listener.local_addr()?;
-        Ok(Self(Arc::new(Shared { listener, address, counts: Mutex::default() })))
+        Ok(Self(Arc::new(Scraped { listener, address, counts: Mutex::default() })))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -60,12 +60,9 @@ const TLS_HELP: &str = "
   --tls-key FILE          its private key, PEM
   --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM";
 
-/// The option with the feature `metrics`, likewise.
-const METRICS_HELP: &str = "
-  --metrics-address HOST:PORT
-                          where GET /metrics is answered for Prometheus, without TLS";
-
 const MORE_HELP: &str = "
+  --metrics-address HOST:PORT
+                          where GET /metrics is answered for Prometheus, without TLS
   --allow-unauthenticated-bind
                           serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
                           reaches the address may then bind pods
@@ -91,10 +88,9 @@ OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED.";
 
 fn help() -> String {
     let tls = if cfg!(feature = "tls") { TLS_HELP } else { "" };
-    let metrics = if cfg!(feature = "metrics") { METRICS_HELP } else { "" };
     let otlp = if cfg!(feature = "otlp") { VARIABLES } else { "" };
     let variables = OPTIONS.map(|(_, variable)| format!("\n  {variable}")).concat();
-    format!("{HELP}{tls}{metrics}{MORE_HELP}{variables}{END_OF_HELP}{otlp}")
+    format!("{HELP}{tls}{MORE_HELP}{variables}{END_OF_HELP}{otlp}")
 }
 
 /// The options, each with the variable that sets it, too.
@@ -334,10 +330,8 @@ mod tests {
         let named = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED"];
         assert!(named.iter().all(|name| help().contains(name) == cfg!(feature = "otlp")), "{}", help());
         assert!(help().starts_with(HELP));
-        let features =
-            [("--tls-", cfg!(feature = "tls")), ("--metrics-", cfg!(feature = "metrics")), ("--", true)];
         for (option, variable) in OPTIONS {
-            let (_, is_there) = features.into_iter().find(|(begin, _)| option.starts_with(begin)).unwrap();
+            let is_there = cfg!(feature = "tls") || !option.starts_with("--tls-");
             assert_eq!(help().contains(&format!("\n  {option}")), is_there, "{option}");
             assert!(help().contains(&format!("\n  {variable}\n")), "{variable}");
         }

@@ -91,7 +91,7 @@ pub struct Options {
     /// Serves a policy that binds, or one with [`Backend::requires_client_certificates`], also beyond loopback to clients
     /// without a certificate: whoever reaches the address can then use it. Default: `false`.
     pub allow_unauthenticated_bind: bool,
-    /// Where `GET /metrics` is answered in Prometheus' text format, without TLS. Needs the feature `metrics`. Default: nowhere.
+    /// Where `GET /metrics` is answered in Prometheus' text format, without TLS. Default: nowhere.
     pub metrics_address: Option<SocketAddr>,
     /// Logs a line for each call: to the subscriber of `tracing` or, in a program without one, to standard error. Default: `false`.
     pub log_calls: bool,

@@ -66,7 +66,6 @@ impl Tables {
     }
 
     /// The number of tables, and of the rows in all of them.
-    #[cfg(feature = "metrics")]
     pub(crate) fn size(&self) -> (usize, usize) {
         let by_name = self.shared.by_name.read().unwrap_or_else(PoisonError::into_inner);
         (by_name.len(), by_name.values().filter_map(|table| table.at_least(0)).map(|rows| rows.len()).sum())

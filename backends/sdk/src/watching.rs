@@ -65,14 +65,14 @@ impl WatchService {
         })
     }
 
-    fn begin(&self, request: &api::WatchRequest) -> Result<Stream, Status> {
+    fn begin(&self, request: &api::WatchRequest) -> Result<WatchStream, Status> {
         let many = |_| Status::resource_exhausted(format!("{MAX_STREAMS} streams are open; end one of them"));
         let place = Arc::clone(&self.streams).try_acquire_owned().map_err(many)?;
         let args = NamedArgs::whole(&request.args)?;
         // What GetInfo refuses is refused alike.
         answer::watched(&self.backend, args)?;
         let Self { backend, stopping, .. } = self.clone();
-        Ok(Stream { backend, stopping, args: args.digest, last: None, _place: place })
+        Ok(WatchStream { backend, stopping, args: args.digest, last: None, _place: place })
     }
 }
 
@@ -96,16 +96,14 @@ impl ServerStreamingService<api::WatchRequest> for Watching<'_> {
     fn call(&mut self, request: Request<api::WatchRequest>) -> Self::Future {
         self.arrival.complete();
         let begun = self.service.begin(request.get_ref());
-        ready(
-            begun.map(|stream| {
-                Response::new(Box::pin(try_unfold(stream, Stream::next)) as Self::ResponseStream)
-            }),
-        )
+        ready(begun.map(|stream| {
+            Response::new(Box::pin(try_unfold(stream, WatchStream::next)) as Self::ResponseStream)
+        }))
     }
 }
 
 /// One stream. It keeps the digest of its args alone: a policy that is no longer held here is not built again for a comparison.
-struct Stream {
+struct WatchStream {
     backend: Backend,
     stopping: Stopping,
     args: Digest,
@@ -113,7 +111,7 @@ struct Stream {
     _place: OwnedSemaphorePermit,
 }
 
-impl Stream {
+impl WatchStream {
     /// The next message, when there is one; `None` when the server stops. An error ends the stream, and the gateway begins another
     /// one.
     async fn next(mut self) -> Result<Option<(api::WatchResponse, Self)>, Status> {

@@ -61,7 +61,6 @@ impl Recent {
         self.entries.remove(once.or(self.entries.len().checked_sub(1))?)
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn versions(&self) -> impl Iterator<Item = &Arc<Versions>> {
         self.entries.iter().map(|entry| &entry.versions)
     }

@@ -107,7 +107,6 @@ impl Rows {
         Some(RowRef { name: &named.name, content: &content.content })
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

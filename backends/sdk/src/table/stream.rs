@@ -56,19 +56,20 @@ impl StreamingService<SyncNodesRequest> for SyncNodes {
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<SyncNodesRequest>>) -> Self::Future {
-        let stream = Stream { tables: self.tables.clone(), messages: request.into_inner(), filling: None };
-        ready(Ok(Response::new(Box::pin(try_unfold(stream, Stream::exchange)))))
+        let stream =
+            TableStream { tables: self.tables.clone(), messages: request.into_inner(), filling: None };
+        ready(Ok(Response::new(Box::pin(try_unfold(stream, TableStream::exchange)))))
     }
 }
 
 /// One stream. The table is dropped with it, however the stream ended.
-struct Stream {
+struct TableStream {
     tables: Tables,
     messages: Streaming<SyncNodesRequest>,
     filling: Option<Filling>,
 }
 
-impl Stream {
+impl TableStream {
     /// The next message, applied; `None` at the end of the stream.
     async fn exchange(mut self) -> Result<Option<(SyncNodesResponse, Self)>, Status> {
         let Some(message) = self.message().await? else {

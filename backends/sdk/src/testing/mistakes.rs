@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use extender_policy_api::v1beta1 as api;
 
-use super::TestNode;
+use super::{TestCandidate, TestNode};
 use crate::{
     Backend, NO_OPINION, NodeChange, PodChange,
     backend::{NamedArgs, method},
@@ -76,6 +76,13 @@ pub(super) fn changes(
     }
 }
 
+/// The error with the node's name in place of its position: in service, the policy may not have declared the name.
+pub(super) fn named(error: CallError, candidates: &[TestCandidate]) -> CallError {
+    let CallError::WrongVictims { position, .. } = error else { return error };
+    let node = format!("node {:?}", candidates[position as usize].node.row.name);
+    CallError::Forbidden(error.to_string().replace(&format!("position {position}"), &node))
+}
+
 fn forbidden<T>(text: String) -> Result<T, CallError> {
     Err(CallError::Forbidden(text))
 }
@@ -136,8 +143,8 @@ mod tests {
 
     use super::super::*;
     use crate::{
-        ChangedPart, Hook, Info, Node, NodeChange, NodePart, Nodes, Pod, PodChange, Reads, Scale, Verb,
-        Verdict,
+        Candidate, ChangedPart, Eviction, Hook, Info, Node, NodeChange, NodePart, Nodes, Pod, PodChange,
+        Reads, Scale, Verb, Verdict,
     };
 
     /// Answers by functions of the node and of how often it was asked.
@@ -157,12 +164,17 @@ mod tests {
             info.before_filter(Hook::changes([ChangedPart::PodLabels]).pure())
                 .before_filter_nodes(hook.clone())
                 .before_score(hook)
+                .preempts(Verb::per_node())
                 .binds()
         }
 
         fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
             let reason = (self.reason)(node, self.asked.fetch_add(1, Ordering::Relaxed));
             reason.map_or(Verdict::Accept, Verdict::reject)
+        }
+
+        fn preempt(&self, _: &Pod<'_>, _: &Candidate<'_>) -> Eviction {
+            Eviction::Only(vec![0, 7])
         }
 
         fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
@@ -232,6 +244,10 @@ mod tests {
             (
                 text(before_score(rejecting(used), &pod, &nodes).err()),
                 "beforeScore is declared pure and gave another answer about node \"a\"",
+            ),
+            (
+                text(preempt(rejecting(used), &pod, &[TestCandidate::new(nodes[1].clone())]).err()),
+                "preempt returned victims [0, 7] for node \"b\", which has 0; expected each at most once",
             ),
             (
                 text(bind(rejecting(used), &pod, "a").await.err()),

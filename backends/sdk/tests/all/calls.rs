@@ -88,7 +88,6 @@ async fn each_call_is_a_line_if_that_is_turned_on() {
     assert_eq!(logged(true).await, expected);
 }
 
-#[cfg(feature = "metrics")]
 mod metrics {
     use std::{
         net::SocketAddr,

@@ -36,14 +36,3 @@ async fn a_collector_that_the_program_names_is_not_ignored() {
         "{error}"
     );
 }
-
-#[cfg(not(feature = "metrics"))]
-#[tokio::test]
-async fn an_address_of_metrics_is_not_ignored() {
-    let metrics_address = Some((Ipv4Addr::LOCALHOST, 0).into());
-    let error = refused(Options { metrics_address, ..Options::default() }).await;
-    assert!(
-        matches!(error, ServeError::Metrics { .. }) && error.to_string().contains("the feature `metrics`"),
-        "{error}"
-    );
-}

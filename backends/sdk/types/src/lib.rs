@@ -20,6 +20,8 @@ pub mod reads;
 pub mod request;
 #[doc(hidden)]
 pub mod size;
+#[doc(hidden)]
+pub mod testing;
 mod verdict;
 #[doc(hidden)]
 pub mod wire;

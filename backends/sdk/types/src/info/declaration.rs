@@ -154,7 +154,7 @@ fn terms(kind: api::Verb, declared: &DeclaredVerb) -> Terms {
     Terms { verb: verb.clone(), reads: reads.into(), changes: changes.clone() }
 }
 
-/// What no gateway can reject, because there is nothing to ask it about.
+/// What no gateway can reject, because there is nothing to ask it about, and what no test of the policy can pass.
 fn mistakes(info: &Info) -> Vec<String> {
     if info.verbs.is_empty() {
         let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
@@ -170,7 +170,11 @@ fn mistakes(info: &Info) -> Vec<String> {
             kind.as_str_name()
         )
     };
-    contradictory.map(|(kind, _)| sentence(kind)).collect()
+    let scales = info.verbs.values().filter_map(|declared| declared.scale.as_ref()?.bounds.as_ref());
+    let empty = scales
+        .filter(|bounds| bounds.is_empty())
+        .map(|bounds| format!("Scale::between({bounds:?}): the least score is larger than the largest"));
+    contradictory.map(|(kind, _)| sentence(kind)).chain(empty).collect()
 }
 
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
@@ -266,6 +270,8 @@ fn scored(verb: api::VerbInfo, scale: &Scale) -> api::VerbInfo {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use super::*;
     use crate::{NodePart, Reads};
 
@@ -291,6 +297,14 @@ mod tests {
             format!("{verb} is declared with pure() and side_effects(); only one of them can be true")
         });
         assert_eq!(error.mistakes(), expected);
+    }
+
+    #[test]
+    fn a_scale_without_scores_is_refused() {
+        let error = Declaration::new(scores(Scale::between(RangeInclusive::new(10, 0)))).unwrap_err();
+        let expected = "Scale::between(10..=0): the least score is larger than the largest";
+        assert_eq!(error.mistakes(), [expected]);
+        assert!(Declaration::new(scores(Scale::between(3..=3))).is_ok());
     }
 
     #[test]

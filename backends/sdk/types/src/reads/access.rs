@@ -1,7 +1,7 @@
 //! Enforces a declaration where the policy reads. A read that is not declared panics: any value would look like that
 //! of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
 
-use std::panic::panic_any;
+use std::{any::Any, cell::RefCell, panic::panic_any};
 
 use super::{
     Part,
@@ -159,10 +159,19 @@ pub(crate) fn unwritten(declared: &str, methods: &str) -> ! {
 #[track_caller]
 #[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
 fn misused(text: String) -> ! {
-    panic_any(Undeclared(text))
+    MISUSE.set(Some(text.clone()));
+    // A string: the panic hook prints nothing else.
+    panic_any(text)
 }
 
-/// What a read that is not allowed, or a verb without a method, panics with: the text is this crate's own, so it may reach
-/// the gateway, which the text of any other panic may not.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Undeclared(pub String);
+thread_local! {
+    /// The text of this thread's latest misuse.
+    static MISUSE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The text of a panic that this thread has caught, of a read that is not allowed or a verb without a method: it is this crate's
+/// own, so it may reach the gateway, which the text of any other panic may not.
+pub fn misuse(panic: &(dyn Any + Send)) -> Option<String> {
+    let text = panic.downcast_ref();
+    MISUSE.with_borrow(|misuse| misuse.clone().filter(|misuse| Some(misuse) == text))
+}

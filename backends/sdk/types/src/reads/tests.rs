@@ -105,7 +105,7 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
     assert_eq!(Access::to(&layout::everything().node).key(&c.0), Place::Entry);
     let undeclared = std::panic::catch_unwind(|| access.key(&c.0)).unwrap_err();
     let expected = "label \"c\" of the node is read and not declared; declare it with Reads::node_label";
-    assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
+    assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
     let layout = Layout::new(&reads);
     let text = |access: Access<'_>, by: &PodsBy| {
         let undeclared = std::panic::catch_unwind(|| access.pods(by).position).unwrap_err();
-        undeclared.downcast_ref::<access::Undeclared>().unwrap().0.clone()
+        undeclared.downcast_ref::<String>().unwrap().clone()
     };
     let access = Access::to(&layout.node);
     let expected = "a count of pods is read and not declared; declare it with Reads::pods_by";
@@ -235,7 +235,7 @@ fn a_topology_that_is_not_declared_panics_with_the_right_declaration() {
     let undeclared = std::panic::catch_unwind(undeclared).unwrap_err();
     let expected = "a count of pods by topology is read and not declared; declare it with \
                     Reads::pods_by_topology(PodsBy::label(\"app\"), \"zone\")";
-    assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
+    assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
 }
 
 #[test]
@@ -301,8 +301,17 @@ fn what_everything_does_not_include_is_not_read_without_a_declaration() {
     ];
     for (read, expected) in reads {
         let undeclared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_err();
-        assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
+        assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
     }
+}
+
+#[test]
+fn the_text_of_another_panic_is_kept_back() {
+    let layout = Layout::new(&Reads::new());
+    let undeclared = std::panic::catch_unwind(|| Access::to(&layout.node).part(NodePart::Usage)).unwrap_err();
+    let other = std::panic::catch_unwind(|| std::panic::panic_any("secret".to_owned())).unwrap_err();
+    assert_eq!(access::misuse(&*other), None);
+    assert_eq!(access::misuse(&*undeclared).as_ref(), undeclared.downcast_ref::<String>());
 }
 
 fn entries(all: &[(&str, &str)]) -> api::MapValues {

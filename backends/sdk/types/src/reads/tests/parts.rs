@@ -110,7 +110,7 @@ fn whole_node() -> api::NodeRow {
 
 /// What is read, or the text of the panic.
 fn outcome(read: impl FnOnce() -> String) -> Result<String, String> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|error| error.downcast::<access::Undeclared>().unwrap().0)
+    catch_unwind(AssertUnwindSafe(read)).map_err(|error| *error.downcast::<String>().unwrap())
 }
 
 /// A declared part is read and is not what an object without it has; of every other part the text says how it is declared.
