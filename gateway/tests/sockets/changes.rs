@@ -52,10 +52,11 @@ impl Announcing {
             match verb {
                 _ if silent.load(Ordering::Relaxed) => Act::Hang,
                 "GetInfo" => {
-                    let services = match unlisted.load(Ordering::Relaxed) {
-                        true => Vec::new(),
-                        false => vec!["extender.policy.v1beta1.WatchService".to_owned()],
-                    };
+                    let is_listed = !unlisted.load(Ordering::Relaxed);
+                    let services = is_listed
+                        .then(|| "extender.policy.v1beta1.WatchService".to_owned())
+                        .into_iter()
+                        .collect();
                     let info =
                         GetInfoResponse { services, revision: revision.into(), ..pure(reading::names()) };
                     Act::Message(info.encode_to_vec())

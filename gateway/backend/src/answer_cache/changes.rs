@@ -22,7 +22,8 @@ const POD: RowKey = RowKey { slot: 0, version: 1 };
 pub struct ChangeCache {
     /// The changes of nodes.
     pub nodes: InternedCache<ChangedNodes>,
-    pods: Mutex<Numbered<Arc<PodChange>>>,
+    /// Encoded: some messages are much larger when they are decoded.
+    pods: Mutex<Numbered<Bytes>>,
 }
 
 impl ChangeCache {
@@ -34,14 +35,16 @@ impl ChangeCache {
     pub fn recall_pod(&self, pod: &[u8]) -> Option<Changes> {
         let Answers { all, unknown } = self.nodes.answers.recall(pod, [POD].into_iter());
         let number = *all.first().filter(|_| unknown.is_empty())?;
-        let pod = number.checked_sub(1).map(|at| self.pods.lock().known[at as usize].clone());
+        let change = number.checked_sub(1).map(|at| self.pods.lock().known[at as usize].clone());
+        let pod = change.map(|change| PodChange::decode(change).map(Arc::new)).transpose().ok()?;
         Some(Changes { pod, nodes: Vec::new() })
     }
 
     /// Stores the change of a pod with this encoding, if it can be cached.
     pub fn store_pod(&self, pod: &Bytes, changes: &Changes) {
         let number = changes.pod.as_ref().map_or(Some(0), |change| {
-            self.pods.lock().number(change.encode_to_vec(), MOST_CHANGE_BYTES, || change.clone())
+            let encoded = Bytes::from(change.encode_to_vec());
+            self.pods.lock().number(encoded.to_vec(), MOST_CHANGE_BYTES, || encoded)
         });
         if let Some(number) = number {
             self.nodes.answers.store(pod, [(POD, number)].into_iter());

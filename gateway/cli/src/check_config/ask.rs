@@ -97,7 +97,9 @@ fn unused(response: &GetInfoResponse, backend: &BackendSettings) -> Vec<&'static
         Verb::BeforeFilterNodes => Some(PolicyVerb::BeforeFilterNodes),
         Verb::BeforeScore => Some(PolicyVerb::BeforeScore),
     });
-    let unused = served.filter(|verb| !backend.verbs().any(|configured| configured == *verb));
+    let (served, configured): (Vec<_>, Vec<_>) = (served.collect(), backend.verbs().collect());
+    let unused =
+        PolicyVerb::ALL.into_iter().filter(|verb| served.contains(verb) && !configured.contains(verb));
     unused.map(PolicyVerb::name).collect()
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use allocation_counter::measure;
 use extender_policy_api::v1beta1::{
     self as api, ChangeResponse, HoldUser, LabelSelector, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, PodAffinity, PodAffinityTerm, Taint, Toleration,
-    TopologySpread, TopologySpreadConstraint, WeightedPodAffinityTerm,
+    NodeSelectorRequirement, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm, Taint,
+    Toleration, TopologySpread, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -78,31 +78,44 @@ fn affinity(values: usize) -> NodeAffinity {
     NodeAffinity { required: Some(NodeSelector { terms: vec![term] }), preferred: Vec::new() }
 }
 
-/// With 8 entries and these values, at every place where a pod affinity has lists or maps.
-fn pods_with(values: usize) -> PodAffinity {
-    let selector = LabelSelector { match_labels: many(1), match_expressions: requirements(values) };
+/// With an entry at every place where a node affinity has a list, 6 + 4 × these values in all.
+fn nodes_with(values: usize) -> NodeAffinity {
+    let term =
+        NodeSelectorTerm { match_expressions: requirements(values), match_fields: requirements(values) };
+    let preferred = PreferredSchedulingTerm { weight: 1, preference: Some(term.clone()) };
+    NodeAffinity { required: Some(NodeSelector { terms: vec![term] }), preferred: vec![preferred] }
+}
+
+/// With a label, and a requirement of these values.
+fn selector(values: usize) -> Option<LabelSelector> {
+    Some(LabelSelector { match_labels: many(1), match_expressions: requirements(values) })
+}
+
+/// With an entry at every place where a pod affinity has a list or a map: 28 + 8 × these values, and the namespaces of one term.
+fn pods_with(values: usize, namespaces: usize) -> PodAffinity {
     let keys = vec!["k".to_owned()];
     let term = PodAffinityTerm {
-        selector: Some(selector),
-        namespaces: keys.clone(),
-        namespace_selector: Some(LabelSelector { match_labels: many(1), ..LabelSelector::default() }),
+        selector: selector(values),
+        namespaces: Vec::new(),
+        namespace_selector: selector(values),
         topology_key: "zone".to_owned(),
         match_label_keys: keys.clone(),
         mismatch_label_keys: keys,
     };
-    let preferred = WeightedPodAffinityTerm { weight: 1, term: Some(term) };
+    let preferred = vec![WeightedPodAffinityTerm { weight: 1, term: Some(term.clone()) }];
+    let required = PodAffinityTerm { namespaces: vec!["n".to_owned(); namespaces], ..term.clone() };
     PodAffinity {
-        anti_required: vec![PodAffinityTerm::default()],
-        anti_preferred: vec![preferred],
-        ..PodAffinity::default()
+        required: vec![required],
+        preferred: preferred.clone(),
+        anti_required: vec![term],
+        anti_preferred: preferred,
     }
 }
 
-/// With a constraint that has 3 entries and these values.
+/// With an entry at every place where topology spread has a list or a map: 4, and these values.
 fn spread_with(values: usize) -> TopologySpread {
-    let selector = LabelSelector { match_expressions: requirements(values), ..LabelSelector::default() };
     let constraint = TopologySpreadConstraint {
-        selector: Some(selector),
+        selector: selector(values),
         match_label_keys: vec!["k".to_owned()],
         ..TopologySpreadConstraint::default()
     };
@@ -247,11 +260,15 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
             "a topology spread has more than 65536 bytes",
         ),
         (
-            PodChange { pod_affinity: Some(pods_with(1017)), ..no() },
+            PodChange { node_affinity: Some(nodes_with(255)), ..no() },
+            "a node affinity has 1026 entries, at most 1024 are accepted",
+        ),
+        (
+            PodChange { pod_affinity: Some(pods_with(124, 5)), ..no() },
             "a pod affinity has 1025 entries, at most 1024 are accepted",
         ),
         (
-            PodChange { topology_spread: Some(spread_with(1022)), ..no() },
+            PodChange { topology_spread: Some(spread_with(1021)), ..no() },
             "a topology spread has 1025 entries, at most 1024 are accepted",
         ),
     ] {
@@ -266,8 +283,12 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
         ..no()
     };
     assert!(read(&pod(largest)).is_ok());
-    let most =
-        PodChange { pod_affinity: Some(pods_with(1016)), topology_spread: Some(spread_with(1021)), ..no() };
+    let most = PodChange {
+        node_affinity: Some(nodes_with(254)),
+        pod_affinity: Some(pods_with(124, 4)),
+        topology_spread: Some(spread_with(1020)),
+        ..no()
+    };
     assert!(read(&pod(most)).is_ok());
 }
 
@@ -347,6 +368,13 @@ fn only_what_is_declared_changes() {
 fn a_response_of_nothing_many_times_costs_nothing() {
     const NODES: u32 = 5_000;
     let fill = |piece: &[u8]| Bytes::from(piece.repeat(largest_answer(NODES) / piece.len()));
+    // One pod whose field has this piece as often as the limit of its bytes allows.
+    let within = |field: u32, piece: &[u8]| {
+        let (mut change, mut message) = (Vec::new(), Vec::new());
+        prost::encoding::bytes::encode(field, &piece.repeat(AFFINITY_BYTES / piece.len()), &mut change);
+        prost::encoding::bytes::encode(2, &change, &mut message);
+        Bytes::from(message)
+    };
     // A change of node 0 with an empty taint, then many such changes; and one change with many empty entries.
     for (name, message) in [
         ("empty changes", fill(&[0x1a, 0])),
@@ -354,10 +382,11 @@ fn a_response_of_nothing_many_times_costs_nothing() {
         ("changes with taints", fill(&[0x1a, 8, 0x08, 0, 0x32, 0, 0x32, 0, 0x32, 0])),
         ("labels of the pod", fill(&[0x12, 2, 0x0a, 0])),
         ("tolerations", fill(&[0x12, 2, 0x3a, 0])),
-        ("affinity", fill(&[0x12, 4, 0x2a, 2, 0x12, 0])),
+        ("node affinity", within(5, &[0x12, 0])),
         ("annotations", fill(&[0x12, 2, 0x5a, 0])),
-        ("pod affinity", fill(&[0x12, 4, 0x6a, 2, 0x0a, 0])),
-        ("topology spread", fill(&[0x12, 4, 0x72, 2, 0x0a, 0])),
+        ("pod affinity", within(13, &[0x0a, 0])),
+        ("labels of pod affinity", within(13, &[0x0a, 4, 0x0a, 2, 0x0a, 0])),
+        ("topology spread", within(14, &[0x0a, 0])),
         ("amounts", fill(&[0x1a, 8, 0x08, 0, 0x12, 4, 0x2a, 0, 0x2a, 0])),
     ] {
         let cost = measure(|| assert!(changes(message.clone(), NODES, everything()).is_err(), "{name}"));

@@ -1,7 +1,12 @@
 //! Enforces a declaration where the policy reads. A read that is not declared panics: any value would look like that
 //! of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
 
-use std::{any::Any, cell::RefCell, panic::panic_any};
+use std::{
+    any::Any,
+    collections::VecDeque,
+    panic::panic_any,
+    sync::{Mutex, PoisonError},
+};
 
 use super::{
     Part,
@@ -159,19 +164,25 @@ pub(crate) fn unwritten(declared: &str, methods: &str) -> ! {
 #[track_caller]
 #[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
 fn misused(text: String) -> ! {
-    MISUSE.set(Some(text.clone()));
+    let mut texts = MISUSES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !texts.contains(&text) {
+        texts.truncate(KEPT_TEXTS - 1);
+        texts.push_front(text.clone());
+    }
+    drop(texts);
     // A string: the panic hook prints nothing else.
     panic_any(text)
 }
 
-thread_local! {
-    /// The text of this thread's latest misuse.
-    static MISUSE: RefCell<Option<String>> = const { RefCell::new(None) };
-}
+/// More different misuses than a policy has at a time.
+const KEPT_TEXTS: usize = 16;
 
-/// The text of a panic that this thread has caught, of a read that is not allowed or a verb without a method: it is this crate's
-/// own, so it may reach the gateway, which the text of any other panic may not.
+/// The texts of the latest misuses, of all threads: a policy may read on another thread than the one that catches its panic.
+static MISUSES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+/// The text of a panic about a read that is not allowed or a verb without a method: it is this crate's own, so it may reach the
+/// gateway, which the text of any other panic may not.
 pub fn misuse(panic: &(dyn Any + Send)) -> Option<String> {
-    let text = panic.downcast_ref();
-    MISUSE.with_borrow(|misuse| misuse.clone().filter(|misuse| Some(misuse) == text))
+    let text = panic.downcast_ref::<String>()?;
+    MISUSES.lock().unwrap_or_else(PoisonError::into_inner).contains(text).then(|| text.clone())
 }

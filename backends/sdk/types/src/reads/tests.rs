@@ -308,7 +308,10 @@ fn what_everything_does_not_include_is_not_read_without_a_declaration() {
 #[test]
 fn the_text_of_another_panic_is_kept_back() {
     let layout = Layout::new(&Reads::new());
-    let undeclared = std::panic::catch_unwind(|| Access::to(&layout.node).part(NodePart::Usage)).unwrap_err();
+    // Also of a panic of another thread.
+    let undeclared = std::thread::scope(|scope| {
+        scope.spawn(|| Access::to(&layout.node).part(NodePart::Usage)).join().unwrap_err()
+    });
     let other = std::panic::catch_unwind(|| std::panic::panic_any("secret".to_owned())).unwrap_err();
     assert_eq!(access::misuse(&*other), None);
     assert_eq!(access::misuse(&*undeclared).as_ref(), undeclared.downcast_ref::<String>());
