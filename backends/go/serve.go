@@ -297,7 +297,11 @@ func (b *bound) drain(server *grpc.Server) {
 	case <-drained:
 	case <-time.After(b.options.Drain):
 		if calls := b.service.inProgress.Load(); calls > 0 {
-			b.options.Logger.Warn(fmt.Sprintf("%d calls did not end within %v s", calls, b.options.Drain.Seconds()))
+			noun := "calls"
+			if calls == 1 {
+				noun = "call"
+			}
+			b.options.Logger.Warn(fmt.Sprintf("%d %s did not end within %v s", calls, noun, b.options.Drain.Seconds()))
 		}
 		server.Stop()
 	}

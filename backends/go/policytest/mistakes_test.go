@@ -78,6 +78,17 @@ func TestWhatThePolicyAPIForbidsFailsTheTest(t *testing.T) {
 	}
 }
 
+// A policy may write a text that looks like one of the SDK.
+func TestATextThatNamesNoNodeOfTheCallIsReturnedAsItIs(t *testing.T) {
+	for _, position := range []string{"1", "9", "99999999999999999999"} {
+		text := "score returned x for position " + position
+		p := policy.Policy{Name: "p", Version: "1", Score: &policy.Score{Node: func(policy.Pod, policy.Node) int64 { panic(policy.CannotAnswer("%s", text)) }}}
+		if _, err := policytest.Score(p, policytest.NewPod("shop"), policytest.NewNode("a")); err == nil || err.Error() != text {
+			t.Errorf("%v; want %s", err, text)
+		}
+	}
+}
+
 func TestARejectionIsTheWantedOneAlsoWithARuleThatIsNotWanted(t *testing.T) {
 	rejected := policytest.Rejected{Node: "a", Reason: "full", Rule: "size", Unresolvable: true}
 	for wanted, is := range map[policytest.Rejected]bool{

@@ -129,8 +129,8 @@ func ofNodes(all *policy.Reads, pure bool) *policy.Reads {
 
 // Filter are the rejected nodes in the order given; compare them with slices.EqualFunc(rejected, want, policytest.Rejected.Is).
 // The error is [NoAnswer] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked. Or it names
-// what the policy API forbids: a reason that is empty, counts something or has control characters, a score outside of the
-// scale, a pure verb that answers otherwise when it is asked again about the nodes in another order.
+// what the policy API forbids: a reason that is empty or has control characters, reasons of two nodes that differ only in a number,
+// a score outside of the scale, a pure verb that answers otherwise when it is asked again about the nodes in another order.
 func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) {
 	const verb = v1beta1.Verb_VERB_FILTER
 	verdicts, err := perNode(source, verb, nodes, func(one, two Rejected) bool { return one == two }, func(nodes []*Node) ([]Rejected, error) {
@@ -340,8 +340,10 @@ func noAnswer(err error, nodes ...*Node) error {
 	}
 	text := status.Convert(err).Message()
 	if found := atPosition.FindStringSubmatch(text); found != nil {
-		position, _ := strconv.Atoi(found[2])
-		text = fmt.Sprintf("%snode %q%s", found[1], nodes[position].row.GetName(), text[len(found[0]):])
+		// The text may be the policy's own.
+		if position, err := strconv.Atoi(found[2]); err == nil && position < len(nodes) {
+			text = fmt.Sprintf("%snode %q%s", found[1], nodes[position].row.GetName(), text[len(found[0]):])
+		}
 	}
 	return NoAnswer(text)
 }

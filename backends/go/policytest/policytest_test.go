@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -388,13 +389,17 @@ func TestWhatFailsIsInTheError(t *testing.T) {
 	}
 }
 
-// freeCPU takes a node whose usage is not known for an empty one.
 func freeCPU() policy.Policy {
 	var reads policy.Reads
 	reads.Node(policy.NodeAllocatable, policy.NodeUsage)
 	score := func(_ policy.Pod, node policy.Node) int64 {
-		all, used := node.Allocatable().GetMilliCpu(), node.Usage().GetRequested().GetMilliCpu()
-		return 10 * max(all-used, 0) / max(all, 1)
+		// Not known is not 0 used, which would be the best score.
+		if node.Allocatable() == nil || node.Usage() == nil {
+			return policy.NoOpinion
+		}
+		// An amount can be any int64: differences and products of them could overflow.
+		all, used := float64(node.Allocatable().GetMilliCpu()), float64(node.Usage().GetRequested().GetMilliCpu())
+		return int64(min(max(10*(all-used)/max(all, 1), 0), 10))
 	}
 	return policy.Policy{Name: "free-cpu", Version: "1.0.0", Score: &policy.Score{
 		Pure: true, Reads: &reads, Scale: policy.Between(0, 10), Node: score,
@@ -405,6 +410,21 @@ func ExampleScore() {
 	node := policytest.NewNode("a").Allocatable(&policy.Resources{MilliCpu: 4000}).Usage(&policy.Usage{Requested: &policy.Resources{MilliCpu: 1000}})
 	fmt.Println(policytest.Score(freeCPU(), policytest.NewPod("shop"), node))
 	// Output: [7] <nil>
+}
+
+func TestTheExampleOfAScoreIsRightForAnyAmounts(t *testing.T) {
+	node := func(all, used int64) *policytest.Node {
+		usage := &policy.Usage{Requested: &policy.Resources{MilliCpu: used}}
+		return policytest.NewNode("a").Allocatable(&policy.Resources{MilliCpu: all}).Usage(usage)
+	}
+	nodes := []*policytest.Node{
+		policytest.NewNode("a").Allocatable(&policy.Resources{MilliCpu: 4000}), node(4000, 5000), node(0, 1),
+		node(math.MaxInt64, 0), node(math.MaxInt64, math.MinInt64), node(math.MinInt64, math.MaxInt64),
+	}
+	scores, err := policytest.Score(freeCPU(), policytest.NewPod("shop"), nodes...)
+	if want := []int32{policy.NoOpinion, 0, 0, 10, 10, 0}; err != nil || !slices.Equal(scores, want) {
+		t.Errorf("%v, %v; want %v", scores, err, want)
+	}
 }
 
 func TestNothingIsReadWithoutADeclaration(t *testing.T) {

@@ -79,6 +79,10 @@ class Client:
     def bind(self, request: policy_pb2.BindRequest, **options: Any) -> policy_pb2.BindResponse:
         return self.call("Bind", request, policy_pb2.BindResponse, **options)
 
+    def begin_bind(self, request: policy_pb2.BindRequest) -> Any:
+        """One that can be canceled."""
+        return self.channel.unary_unary(f"{SERVICE}/Bind", None, None).future(request.SerializeToString(), timeout=20)
+
     def change(self, request: hooks_pb2.ChangeRequest, **options: Any) -> hooks_pb2.ChangeResponse:
         return self.call(CHANGE, request, hooks_pb2.ChangeResponse, **options)
 

@@ -214,22 +214,39 @@ def test_the_second_signal_ends_at_once(kind: Sequence[str]) -> None:
         assert program.returncode == 0
 
 
-LEFT = [(1.0, 60, "bind: call c1, pod shop/web, CANCELLED, [0-9.]+ ms"), (1e6, 0.5, "1 call did not end within 0.5 s")]
+LEFT = [(2.0, 60, "bind: call c1, pod shop/web, CANCELLED, [0-9.]+ ms"), (1e6, 0.5, "1 call did not end within 0.5 s")]
 
 
 @pytest.mark.parametrize(("seconds", "drain", "log"), LEFT)
 def test_calls_that_do_not_end_are_left(
     seconds: float, drain: float, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    program = f"exit_with(lambda: serve(Slow(), Options(drain={drain}, log_calls=True)))"
+    code, out, err = left_with(program, seconds, monkeypatch)
+    assert (code, out) == (0, "")
+    assert re.fullmatch(f".* {log}\n", err)
+
+
+def test_serve_returns_when_a_call_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import os; print(serve(Slow(), Options(drain=0.5)), flush=True); os._exit(3)"
+    code, out, err = left_with(program, 1e6, monkeypatch)
+    assert (code, out) == (3, "1\n")
+    assert "1 call did not end within 0.5 s" in err
+
+
+def left_with(code: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+    """How a program ends whose caller has given up a bind of this duration, and what it then writes."""
     monkeypatch.setenv("PYTHONPATH", str(SLOW.parent))
-    code = f"from slow import *; exit_with(lambda: serve(Slow(), Options(drain={drain}, log_calls=True)))"
-    with started(Path("-c"), f"from extender_policy import *; {code}") as (program, address), Client(address) as client:
+    script = Path("-c"), f"from extender_policy import *; from slow import *; {code}"
+    with started(*script) as (program, address), Client(address) as client:
+        bound = client.begin_bind(binding("web", seconds))
+        assert program.stdout is not None
+        assert program.stdout.readline() == "binding web\n"
         # The caller gives up, as the gateway does, and the method goes on.
-        with pytest.raises(grpc.RpcError):
-            client.bind(binding("web", seconds), timeout=0.5)
+        bound.cancel()
         program.terminate()
-        assert re.fullmatch(f".* {log}\n", program.communicate(timeout=30)[1])
-        assert program.returncode == 0
+        out, err = program.communicate(timeout=30)
+    return program.returncode, out, err
 
 
 def test_a_signal_that_another_thread_gets_ends_the_wait() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from client import Client, Stream, by_table, inline, pod, question, reads_of, re
 from conftest import Serve
 from grpc import StatusCode
 
-from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict, _question, _row
+from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Taint, Verb, Verdict, _question, _row
+from extender_policy._api.sdk import wire_pb2
 from extender_policy._api.v1beta1 import info_pb2, node_pb2, policy_pb2, resources_pb2, table_pb2
 from extender_policy._declaration import RowParts
 from extender_policy._row import Row, RowContent
@@ -243,6 +245,28 @@ def test_equal_parts_of_rows_are_decoded_once() -> None:
     for at in range(_row.MAX_SHARED + 1):
         decoded(f"{at}")
     assert len(_row._TAINTS) < _row.MAX_SHARED
+
+
+def test_what_the_check_of_a_row_has_decoded_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def decode(encoded: bytes) -> wire_pb2.NodeRow:
+        decoded.append(encoded)
+        return wire_pb2.NodeRow.FromString(encoded)
+
+    monkeypatch.setattr(_row, "wire_pb2", SimpleNamespace(NodeRow=SimpleNamespace(FromString=decode)))
+    keys = info_pb2.MapReads(keys=["a"])
+    reads = info_pb2.NodeReads(parts=["NODE_PART_TAINTS"], labels=keys, annotations=keys)
+    facts = node_pb2.NodeFacts(
+        taints=[node_pb2.Taint(key="k", effect="NoSchedule")], labels=values("x"), annotations=values("y")
+    )
+    tables = Tables()
+    list(Filling(tables).apply(message(1, {1: node_pb2.NodeRow(facts=facts)}, reads=reads).SerializeToString()))
+    table = tables.find("t7")
+    assert table is not None
+    content = table.current.by_id[1].content
+    assert (content.label_values, content.annotation_values, content.taints) == (("x",), ("y",), (Taint("k"),))
+    assert len(decoded) == 1
 
 
 def test_labels_that_come_in_parts_are_joined() -> None:

@@ -11,9 +11,10 @@
  * the declaration is complete.
  *
  * An answer that the policy does not give is thrown as a {@link NoAnswer}: the verb is not declared, the policy is not
- * ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, and a
- * reason that is empty, counts or has control characters, and a change that the hook does not declare. A pure verb is asked twice, the second time with the nodes in
- * another order, and must give each the same answer.
+ * ready, it failed. So is one that the contract forbids, as an `AssertionError`: a score outside of the scale, a reason
+ * that is empty, has control characters, or differs from that of another node only in numbers, and a change that the hook
+ * does not declare. A pure verb is asked twice, the second time with the nodes in another order, and must give each the
+ * same answer.
  */
 
 import { answerBind } from './answer.js';

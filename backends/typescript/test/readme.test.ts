@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { Info, type Node, type Pod, Policy, Reads, Scale, Verb } from '../src/index.js';
+import { Info, NO_OPINION, type Node, type Pod, Policy, Reads, Scale, Verb } from '../src/index.js';
 import { score, TestNode, TestPod } from '../src/testing.js';
 
 const reads = new Reads().node('allocatable', 'usage');
@@ -13,18 +13,22 @@ class FreeCpu extends Policy {
   }
 
   override score(_pod: Pod, { allocatable, usage }: Node): number {
-    const [all, used] = [allocatable?.milliCpu ?? 0n, usage?.requested.milliCpu ?? 0n];
-    return all > used ? Number((10n * (all - used)) / all) : 0;
+    // Not known is not 0 used, which would be the best score.
+    if (!allocatable || !usage) return NO_OPINION;
+    const [all, used] = [allocatable.milliCpu, usage.requested.milliCpu];
+    return Math.max(0, Math.min(10, Number((10n * (all - used)) / (all > 0n ? all : 1n))));
   }
 }
 
 test('free CPU is scored', () => {
-  const node = new TestNode('a').allocatable({ milliCpu: 4000 }).usage({ milliCpu: 1000 });
-  assert.deepEqual(score(new FreeCpu(), new TestPod('shop'), [node]), [7]);
+  const node = new TestNode('a').allocatable({ milliCpu: 4000 });
+  const used = new TestNode('b').allocatable({ milliCpu: 4000 }).usage({ milliCpu: 1000 });
+  assert.deepEqual(score(new FreeCpu(), new TestPod('shop'), [used, node]), [7, NO_OPINION]);
 });
 
 test('the README shows this score', () => {
   const source = readFileSync('test/readme.test.ts', 'utf8');
   const [, shown = ''] = /(const reads[^]*?)\n\ntest\('the README/.exec(source) ?? [];
+  assert.ok(shown);
   assert.ok(readFileSync('README.md', 'utf8').includes(shown));
 });

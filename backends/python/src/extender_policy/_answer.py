@@ -11,6 +11,7 @@ import inspect
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -207,23 +208,23 @@ def _rejections(verdicts: Sequence[Verdict], place: Callable[[int], str]) -> lis
     given: defaultdict[int, list[int]] = defaultdict(list)
     for position, which in enumerate(map(id, verdicts)):
         given[which].append(position)
-    groups: dict[tuple[str, str, bool, int | None], list[int]] = {}
+    groups: defaultdict[tuple[str, str, bool, int | None], list[list[int]]] = defaultdict(list)
     for positions in given.values():
         verdict = verdicts[positions[0]]
         if type(verdict) is not Verdict:
             raise failed(f"filter returned {_short(verdict)} for {place(positions[0])}; expected a Verdict")
         if verdict.reason is not None:
             key = verdict.reason, verdict.rule, verdict.unresolvable, verdict.retry_after
-            groups[key] = sorted(groups[key] + positions) if key in groups else positions
+            groups[key].append(positions)
     return [
         policy_pb2.Rejection(
             reason=cut(reason, MAX_REASON_BYTES),
             rule=cut(rule, RULE_BYTES),
             kind=policy_pb2.REJECTION_KIND_UNRESOLVABLE if unresolvable else policy_pb2.REJECTION_KIND_UNSCHEDULABLE,
-            positions=positions,
+            positions=lists[0] if len(lists) == 1 else sorted(chain.from_iterable(lists)),
             retry_after_seconds=retry_after,
         )
-        for (reason, rule, unresolvable, retry_after), positions in groups.items()
+        for (reason, rule, unresolvable, retry_after), lists in groups.items()
     ]
 
 

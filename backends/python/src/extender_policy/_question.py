@@ -13,7 +13,7 @@ from ._api.v1beta1 import info_pb2, pod_pb2, policy_pb2
 from ._declaration import Terms
 from ._errors import CallError, exhausted, invalid, missing
 from ._layout import Access
-from ._row import Row, RowContent, RowError, checked_values, decoded
+from ._row import Row, RowContent, RowError, check_values, decoded
 from ._tables import Tables
 from .node import Nodes
 from .pod import Pod
@@ -176,8 +176,8 @@ def check_pod(path: str, pod: pod_pb2.Pod, terms: Terms) -> None:
     if not pod.HasField("facts"):
         return
     try:
-        checked_values("labels", pod.facts.labels, len(terms.pods.labels))
-        checked_values("annotations", pod.facts.annotations, len(terms.pods.annotations))
+        check_values("labels", pod.facts.labels, len(terms.pods.labels))
+        check_values("annotations", pod.facts.annotations, len(terms.pods.annotations))
     except RowError as error:
         raise invalid(f"{path}{error}") from error
 

@@ -179,18 +179,24 @@ class Row:
 
 
 def decoded(encoded: bytes, parts: RowParts) -> Row:
-    """A checked row: it holds what the policy was promised.
+    """A checked row."""
+    message, content = checked(encoded, parts)
+    return Row(message.name, content)
+
+
+def checked(encoded: bytes, parts: RowParts) -> tuple[wire_pb2.NodeRow, RowContent]:
+    """A row and its content, which holds what the policy was promised.
 
     A node without facts would look like a node without labels, and a missing value would shift all others.
 
-    What the check has decoded is kept where that is small. The message is not: to decode the row again, if the policy
-    reads more of it, takes less time than to keep hundreds of messages.
+    What the check has decoded is kept where that is small. The content does not keep the message: to decode the row
+    again, if the policy reads more of it, takes less time than to keep hundreds of messages.
     """
     try:
         message = wire_pb2.NodeRow.FromString(encoded)
-        name, facts, content = message.name, message.facts, RowContent(encoded)
+        facts, content = message.facts, RowContent(encoded)
         content.taints = _taints(facts.taints)
-        if parts.name and not name:
+        if parts.name and not message.name:
             raise RowError(".name is missing")
         if parts.facts and not message.HasField("facts"):
             raise RowError(".facts is missing")
@@ -199,7 +205,7 @@ def decoded(encoded: bytes, parts: RowParts) -> Row:
     except DecodeError as error:
         raise RowError(f" is not a NodeRow: {error}") from error
     _check_counts(message.pod_counts, parts.pods)
-    return Row(name, content)
+    return message, content
 
 
 def _row_values(name: str, parts: Sequence[bytes], keys: int) -> tuple[str | None, ...]:
@@ -208,18 +214,19 @@ def _row_values(name: str, parts: Sequence[bytes], keys: int) -> tuple[str | Non
     encoded = parts[0] if len(parts) == 1 else b"".join(parts)
     found = _VALUES.get(encoded)
     if found is None or len(found) != keys:
-        return _kept(_VALUES, encoded, checked_values(name, map_pb2.MapValues.FromString(encoded), keys))
+        given = map_pb2.MapValues.FromString(encoded)
+        check_values(name, given, keys)
+        return _kept(_VALUES, encoded, values(given))
     return found
 
 
-def checked_values(name: str, given: map_pb2.MapValues, keys: int) -> tuple[str | None, ...]:
-    """The values of declared keys: as many as declared, with a valid list of those that are missing."""
+def check_values(name: str, given: map_pb2.MapValues, keys: int) -> None:
+    """Checks the values of declared keys: as many as declared, with a valid list of those that are missing."""
     absent = list(given.absent)
     if len(given.values) != keys:
         raise RowError(f".facts.{name}.values has {len(given.values)} values, and {keys} keys are declared")
     if absent and (absent[-1] >= keys or any(map(operator.ge, absent, absent[1:]))):
         raise RowError(f".facts.{name}.absent is not a list of ascending positions below {keys}")
-    return values(given)
 
 
 def _check_counts(lists: Sequence[node_pb2.PodCounts], declared: int) -> None:

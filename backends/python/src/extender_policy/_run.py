@@ -41,7 +41,8 @@ OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED."""
 def run(backend: Backend | Policy, arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a policy as a program: accepts `--address`, the TLS options and `--help`, then does what `serve` does.
 
-    Exits with 0 when it was stopped by a signal, 1 when it cannot start, and 2 after wrong usage.
+    Exits with 0 when it was stopped by a signal, 1 when it cannot start, and 2 after wrong usage. As `exit_with`, it
+    does not wait for calls that have not ended.
     """
     _run(arguments, lambda options: serve(backend, options))
 
@@ -51,8 +52,11 @@ def run_async(backend: Backend | Policy, arguments: Sequence[str] | None = None)
     _run(arguments, lambda options: asyncio.run(serve_async(backend, options)))
 
 
-def serve(backend: Backend | Policy, options: Options | None = None) -> None:
+def serve(backend: Backend | Policy, options: Options | None = None) -> int:
     """Serves a policy until SIGTERM or SIGINT, with a pool of threads. To be called from the main thread.
+
+    Returns how many calls have not ended within `Options.drain`: the interpreter waits for their threads when it ends,
+    unless `run` or `exit_with` ends the program.
 
     Raises `DeclarationError` and `ServeError` if it cannot start.
     """
@@ -61,11 +65,7 @@ def serve(backend: Backend | Policy, options: Options | None = None) -> None:
         server.start()
         announce(server.address)
         signals.wait()
-        if server.stop():
-            # Ended in any other way, the process would wait for the threads of these calls.
-            logging.shutdown()
-            sys.stdout.flush()
-            os._exit(0)
+        return server.stop()
 
 
 async def serve_async(backend: Backend | Policy, options: Options | None = None) -> None:
@@ -232,17 +232,26 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], format=text)
 
 
-def _run(arguments: Sequence[str] | None, serve_with: Callable[[Options], object]) -> NoReturn:
+def _run(arguments: Sequence[str] | None, serve_with: Callable[[Options], int | None]) -> NoReturn:
     usage = argument_parser()
     given = options_from(usage, usage.parse_args(arguments))
     exit_with(lambda: serve_with(given))
 
 
-def exit_with(serving: Callable[[], object]) -> NoReturn:
-    """Serves, and exits with the status of a program: 0, or 1 with the reason on standard error if it cannot start."""
+def exit_with(serving: Callable[[], int | None]) -> NoReturn:
+    """Serves, and exits with the status of a program: 0, or 1 with the reason on standard error if it cannot start.
+
+    If `serving` returns, as `serve` does, that calls have not ended, the program ends without waiting for their
+    threads. Nothing of the program runs after that, such as functions of `atexit`.
+    """
     log_to_stderr()
     try:
-        serving()
+        left = serving()
     except (DeclarationError, ServeError) as error:
         sys.exit(f"{error}")
+    if left:
+        # Ended in any other way, the process would wait for the threads of these calls.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
     sys.exit(0)

@@ -17,7 +17,7 @@ from ._api.v1beta1 import info_pb2
 from ._declaration import RowParts
 from ._errors import exhausted, invalid
 from ._limits import KEY_BYTES, READ_COUNTS, READ_KEYS, READ_PARTS, TABLE_BYTES
-from ._row import MAX_SHARED_BYTES, Row, RowContent, RowError, decoded
+from ._row import MAX_SHARED_BYTES, Row, RowContent, RowError, checked
 from .reads import quoted, size
 
 MAX_TABLES = 64
@@ -167,8 +167,10 @@ class _Stored:
 
     __slots__ = ("content", "key", "rows", "size")
 
-    def __init__(self, key: bytes, json_size: int) -> None:
-        self.content = RowContent(key)
+    def __init__(self, content: RowContent, key: bytes, json_size: int) -> None:
+        # As it came it has the name, which equal contents do not share.
+        content._encoded = key
+        self.content = content
         self.key = key
         self.size = DECODED * (len(key) - json_size) + DECODED_JSON * json_size + CONTENT_OVERHEAD_BYTES
         self.rows = 0
@@ -265,21 +267,21 @@ class Filling:
             if not is_there:
                 raise invalid(f"upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")
         try:
-            row = decoded(b"".join(entry.row), parts).content._message
+            row, content = checked(b"".join(entry.row), parts)
         except RowError as error:
             remedy = "; the table's reads has it" if str(error).endswith("is missing") else ""
             raise invalid(f"upserts[{position}].row{error}{remedy}") from error
         name = row.name
         row.ClearField("name")
-        kept = _Kept(name, self._share(row.SerializeToString(deterministic=True), len(row.raw_json)))
+        kept = _Kept(name, self._share(content, row.SerializeToString(deterministic=True), len(row.raw_json)))
         self._take(kept.size)
         return entry.id, kept
 
-    def _share(self, key: bytes, json_size: int) -> _Stored:
-        """The content in its own memory, shared with equal ones."""
+    def _share(self, content: RowContent, key: bytes, json_size: int) -> _Stored:
+        """The content, or an equal one that is there."""
         stored = self._shared.get(key)
         if stored is None:
-            stored = _Stored(key, json_size)
+            stored = _Stored(content, key, json_size)
             self._take(stored.size)
             if len(key) <= MAX_SHARED_BYTES:
                 self._shared[key] = stored

@@ -63,9 +63,9 @@ import java.util.Map;
  *
  * <p>All methods throw {@link NoAnswerException} with the text that the gateway would log if the
  * policy gives no answer: the verb is not declared, the policy is not ready, it failed. So they do
- * for what the policy API forbids: a reason that is empty, counts something or has control
- * characters, a score outside of the scale, a pure verb that answers otherwise when it is asked
- * again about the nodes in another order.
+ * for what the policy API forbids: a reason that is empty or has control characters, reasons of two
+ * nodes that differ only in a number, a score outside of the scale, a pure verb that answers
+ * otherwise when it is asked again about the nodes in another order.
  */
 public final class Testing {
   private Testing() {}
