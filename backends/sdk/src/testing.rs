@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A verb gets what the gateway would send for its declaration, so a test fails if the policy reads anything else.
-//! [`recorded`] reads pods and nodes of a cluster or of YAML from a file that the gateway writes.
+//! [`recorded()`] reads pods and nodes of a cluster or of YAML from a file that the gateway writes.
 //! [`everything`] is the same policy with nothing left out: if both give the same answers about random pods and nodes, the
 //! declaration is complete.
 

@@ -87,17 +87,17 @@ fn nodes_with(values: usize) -> NodeAffinity {
 }
 
 /// With a label, and a requirement of these values.
-fn selector(values: usize) -> Option<LabelSelector> {
-    Some(LabelSelector { match_labels: many(1), match_expressions: requirements(values) })
+fn selector(values: usize) -> LabelSelector {
+    LabelSelector { match_labels: many(1), match_expressions: requirements(values) }
 }
 
 /// With an entry at every place where a pod affinity has a list or a map: 28 + 8 × these values, and the namespaces of one term.
 fn pods_with(values: usize, namespaces: usize) -> PodAffinity {
     let keys = vec!["k".to_owned()];
     let term = PodAffinityTerm {
-        selector: selector(values),
+        selector: Some(selector(values)),
         namespaces: Vec::new(),
-        namespace_selector: selector(values),
+        namespace_selector: Some(selector(values)),
         topology_key: "zone".to_owned(),
         match_label_keys: keys.clone(),
         mismatch_label_keys: keys,
@@ -115,7 +115,7 @@ fn pods_with(values: usize, namespaces: usize) -> PodAffinity {
 /// With an entry at every place where topology spread has a list or a map: 4, and these values.
 fn spread_with(values: usize) -> TopologySpread {
     let constraint = TopologySpreadConstraint {
-        selector: selector(values),
+        selector: Some(selector(values)),
         match_label_keys: vec!["k".to_owned()],
         ..TopologySpreadConstraint::default()
     };
@@ -259,6 +259,24 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
             PodChange { topology_spread: Some(spread(65_533)), ..no() },
             "a topology spread has more than 65536 bytes",
         ),
+    ] {
+        assert_eq!(read(&pod(change)), Err(detail.to_owned()));
+    }
+    // Each is limited alone, and its terms are no entries.
+    let largest = PodChange {
+        node_affinity: Some(affinity(1022)),
+        pod_affinity: Some(about_pods(65_528)),
+        topology_spread: Some(spread(65_528)),
+        set_annotations: many(64),
+        ..no()
+    };
+    assert!(read(&pod(largest)).is_ok());
+}
+
+#[test]
+fn the_entries_of_an_affinity_are_counted_at_every_place() {
+    let no = PodChange::default;
+    for (change, detail) in [
         (
             PodChange { node_affinity: Some(nodes_with(255)), ..no() },
             "a node affinity has 1026 entries, at most 1024 are accepted",
@@ -274,15 +292,6 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
     ] {
         assert_eq!(read(&pod(change)), Err(detail.to_owned()));
     }
-    // Each is limited alone, and its terms are no entries.
-    let largest = PodChange {
-        node_affinity: Some(affinity(1022)),
-        pod_affinity: Some(about_pods(65_528)),
-        topology_spread: Some(spread(65_528)),
-        set_annotations: many(64),
-        ..no()
-    };
-    assert!(read(&pod(largest)).is_ok());
     let most = PodChange {
         node_affinity: Some(nodes_with(254)),
         pod_affinity: Some(pods_with(124, 4)),

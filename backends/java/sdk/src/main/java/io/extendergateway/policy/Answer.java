@@ -62,11 +62,12 @@ final class Answer {
   }
 
   /** The answer to a verb or a hook; that of a bind comes by a future. */
-  Object answer(Kind kind, Message request, Trace trace) throws Exception {
+  Object answer(Kind kind, Asked asked, Trace trace) throws Exception {
+    Message request = asked.request;
     if (kind == Kind.BIND) {
       return bind((BindRequest) request, trace);
     }
-    Question question = questions.about(kind, request, trace);
+    Question question = questions.about(kind, asked, trace);
     Message.Builder response = kind.response.newBuilderForType();
     if (question.miss() == null) {
       if (request instanceof PreemptRequest preemption) {
@@ -122,7 +123,8 @@ final class Answer {
     for (int position = 0; position < candidates.size(); position++) {
       Eviction eviction = CallException.returned(evictions.get(position), "an eviction is null");
       if (eviction.kind != Eviction.Kind.SPARE) {
-        response.addKept(kept(position, candidates.get(position).victims().size(), eviction));
+        int there = candidates.get(position).victims().size();
+        response.addKept(kept(position, question.named(position), there, eviction));
       }
     }
     return response;
@@ -217,7 +219,7 @@ final class Answer {
     return candidates;
   }
 
-  private static KeptCandidate kept(int position, int there, Eviction eviction) {
+  private static KeptCandidate kept(int position, String node, int there, Eviction eviction) {
     KeptCandidate.Builder kept = KeptCandidate.newBuilder().setPosition(position);
     if (eviction.kind == Eviction.Kind.ALL) {
       for (int victim = 0; victim < there; victim++) {
@@ -230,9 +232,9 @@ final class Answer {
         IntStream.of(victims).filter(at -> at >= 0 && at < there).sorted().distinct().toArray();
     if (sorted.length == 0 || sorted.length < victims.length) {
       throw CallException.internal(
-          "preempt returned victims %s for position %d, which has %d; expected each at most once, at least one"
+          "preempt returned victims %s for %s, which has %d; expected each at most once, at least one"
               + " victim, or Eviction.spare()",
-          Arrays.toString(victims), position, there);
+          Arrays.toString(victims), node, there);
     }
     for (int victim : sorted) {
       kept.addVictims(victim);

@@ -21,7 +21,7 @@ import java.util.Optional;
  * <p>Amounts are in the units of the contract: thousandths of a CPU, bytes, whole pods and devices.
  */
 public final class Node {
-  private final Row row;
+  final Row row;
   private final Access access;
 
   Node(Row row, Access access) {

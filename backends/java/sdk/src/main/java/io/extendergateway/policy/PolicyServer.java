@@ -244,8 +244,8 @@ public final class PolicyServer implements AutoCloseable {
       return new Metrics(address, backend, tables);
     } catch (NoClassDefFoundError absent) {
       throw new ServeException(
-          "--metrics-address needs io.prometheus:prometheus-metrics-core and prometheus-metrics-exporter-httpserver"
-              + " on the class path; add them, or remove the option",
+          "--metrics-address needs io.prometheus:prometheus-metrics-core and prometheus-metrics-exporter-httpserver "
+              + "(the SDK is tested with 1.8.0) on the class path; add them, or remove the option",
           absent);
     } catch (IOException | RuntimeException failure) {
       throw new ServeException(

@@ -40,6 +40,12 @@ record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss 
     }
   }
 
+  /** The node at the position, as texts name it: by its name, if it was sent. */
+  String named(int position) {
+    String name = nodes.get(position).row.message.getName();
+    return name.isEmpty() ? "position " + position : "node \"%s\"".formatted(name);
+  }
+
   /** The result of an answer about all nodes, of one about the pod alone, or of a miss. */
   Result result(Trace trace) {
     if (miss != null) {

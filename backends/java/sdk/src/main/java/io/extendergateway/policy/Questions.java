@@ -1,6 +1,9 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.ByteString;
+import com.google.protobuf.DiscardUnknownFieldsParser;
 import com.google.protobuf.Message;
+import com.google.protobuf.Parser;
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
@@ -10,10 +13,13 @@ import io.extendergateway.policy.v1beta1.ErrorReason;
 import io.extendergateway.policy.v1beta1.Miss;
 import io.extendergateway.policy.v1beta1.NodeRef;
 import io.extendergateway.policy.v1beta1.NodeRow;
+import io.extendergateway.policy.v1beta1.NodeRows;
 import io.extendergateway.policy.v1beta1.Nodes;
 import io.extendergateway.policy.v1beta1.Purpose;
 import io.grpc.Status;
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /** Reads requests and checks what they have in common: the call, the pod and the nodes. */
@@ -27,8 +33,12 @@ final class Questions {
   /** That of the hook in requests of hooks. */
   static final int HOOK = 4;
 
+  /** Unknown fields would be kept with known rows, and would take much more than their bytes. */
+  static final Parser<NodeRow> ROW = DiscardUnknownFieldsParser.wrap(NodeRow.parser());
+
   private final Backend backend;
   private final Tables tables;
+  private final KnownRows known = new KnownRows();
 
   Questions(Backend backend, Tables tables) {
     this.backend = backend;
@@ -64,12 +74,13 @@ final class Questions {
    * A request about nodes or the pod alone. Whether it is valid does not depend on which tables
    * exist.
    */
-  Question about(Kind verb, Message request, Trace trace) {
+  Question about(Kind verb, Asked asked, Trace trace) {
+    Message request = asked.request;
     Call call = part(request, CALL, Call.class);
     Prepared prepared = asked(verb, call, trace);
     Terms terms = termsOf(prepared, verb);
     Nodes given = part(request, NODES, Nodes.class);
-    Held held = verb == Kind.BEFORE_FILTER ? withoutNodes(given) : held(given, terms);
+    Held held = verb == Kind.BEFORE_FILTER ? withoutNodes(given) : held(given, asked, terms);
     Pod pod = podToPlace(request, call, terms);
     Access access = new Access(terms.reads.node, terms.verb.isPure);
     List<Node> nodes = Answer.each(held.rows, row -> new Node(row, access));
@@ -166,12 +177,15 @@ final class Questions {
     return new Held(List.of(), null);
   }
 
-  private Held held(Nodes nodes, Terms terms) {
+  private Held held(Nodes nodes, Asked asked, Terms terms) {
     if (nodes == null) {
       throw CallException.missing("nodes");
     }
     switch (nodes.getFormCase()) {
       case ROWS -> {
+        if (asked.rows != null) {
+          return new Held(encoded(nodes, asked, terms), null);
+        }
         checkCount(nodes, nodes.getRows().getRowsCount());
         return new Held(inline("rows", nodes.getRows().getRowsList(), terms), null);
       }
@@ -212,16 +226,49 @@ final class Questions {
    * without labels.
    */
   private static List<Row> inline(String form, List<NodeRow> messages, Terms terms) {
-    Layout.Counts counts = terms.reads.node.counts();
     List<Row> rows = new ArrayList<>(messages.size());
     for (NodeRow message : messages) {
-      Row row = new Row(message);
-      String wrong =
-          row.wrong(terms.rowParts, counts, "the reads that this policy declares have it");
-      if (wrong != null) {
-        throw CallException.invalid("nodes.%s.rows[%d]%s", form, rows.size(), wrong);
+      rows.add(checked(form, rows.size(), new Row(message), terms));
+    }
+    return rows;
+  }
+
+  private static Row checked(String form, int position, Row row, Terms terms) {
+    String wrong =
+        row.wrong(
+            terms.rowParts,
+            terms.reads.node.counts(),
+            "the reads that this policy declares have it");
+    if (wrong != null) {
+      throw CallException.invalid("nodes.%s.rows[%d]%s", form, position, wrong);
+    }
+    return row;
+  }
+
+  /**
+   * The same for rows that are not decoded. Of more than are kept, each would take another's place.
+   */
+  private List<Row> encoded(Nodes nodes, Asked asked, Terms terms) {
+    byte[] bytes = asked.encoded;
+    ByteString reads = terms.reads.sha256;
+    List<Row> rows = new ArrayList<>();
+    try {
+      List<Wire.Range> ranges = Wire.all(bytes, asked.rows, NodeRows.ROWS_FIELD_NUMBER);
+      checkCount(nodes, ranges.size());
+      boolean isKept = ranges.size() <= KnownRows.SLOTS;
+      for (Wire.Range range : ranges) {
+        Row row = isKept ? known.find(reads, bytes, range) : null;
+        if (row == null) {
+          byte[] copy = Arrays.copyOfRange(bytes, range.from(), range.to());
+          row = checked("rows", rows.size(), new Row(ROW.parseFrom(copy)), terms);
+          if (isKept) {
+            known.keep(reads, copy, row);
+          }
+        }
+        rows.add(row);
       }
-      rows.add(row);
+    } catch (IOException broken) {
+      throw Sizes.broken(broken);
     }
     return rows;
   }

@@ -101,7 +101,12 @@ public final class Rehearsal {
               PreemptRequest.Builder all = request.toBuilder();
               Optional<Terms> terms = terms(Kind.PREEMPT);
               candidates.forEach(candidate -> all.addCandidates(sent(terms, candidate)));
-              return answer.answer(Kind.PREEMPT, all.build(), Trace.NONE);
+              // For the texts of errors: a policy that has not declared names cannot read them.
+              var rows = all.getNodesBuilder().getRowsBuilder();
+              for (int at = 0; at < nodes.size(); at++) {
+                rows.getRowsBuilder(at).setName(nodes.get(at).row.getName());
+              }
+              return answer.answer(Kind.PREEMPT, Asked.of(all.build()), Trace.NONE);
             });
   }
 
@@ -116,7 +121,7 @@ public final class Rehearsal {
               if (request.hasPod()) {
                 sent.setPod(sent(terms, request.getPod(), List.of()));
               }
-              var bound = answer.answer(Kind.BIND, sent.build(), Trace.NONE);
+              var bound = answer.answer(Kind.BIND, Asked.of(sent.build()), Trace.NONE);
               return ((CompletionStage<?>) bound).toCompletableFuture().get();
             });
   }
@@ -156,7 +161,8 @@ public final class Rehearsal {
   }
 
   private Object ask(Kind verb, io.extendergateway.policy.v1beta1.Pod pod, List<InCluster> nodes) {
-    return answered(verb.method, () -> answer.answer(verb, asked(verb, pod, nodes), Trace.NONE));
+    return answered(
+        verb.method, () -> answer.answer(verb, Asked.of(asked(verb, pod, nodes)), Trace.NONE));
   }
 
   /** The changes by node. */

@@ -22,8 +22,15 @@ public final class Scale {
   /**
    * Scores from the least to the largest, both included. The gateway clamps scores outside this
    * range, and counts them.
+   *
+   * @throws DeclarationException if the least score is larger than the largest
    */
   public static Scale between(int least, int largest) {
+    if (least > largest) {
+      throw new DeclarationException(
+          "Scale.between(%d, %d): the least score is larger than the largest"
+              .formatted(least, largest));
+    }
     return new Scale(new Bounds(least, largest), Normalization.NONE, false);
   }
 

@@ -107,7 +107,7 @@ final class Service {
             kind.method,
             (message, trace) -> {
               questions.admit(List.of(kind), message);
-              return answer.answer(kind, decode(message, kind.shape, kind.request), trace);
+              return answer.answer(kind, Asked.decode(message, kind.shape, kind.request), trace);
             });
       }
     }
@@ -120,8 +120,8 @@ final class Service {
             trace.attribute("extender.hook", Failures.inSentence(hooks.get(0).method));
           }
           questions.admit(hooks, message);
-          var request = (ChangeRequest) decode(message, Sizes.Shape.QUESTION, changeRequest);
-          return answer.answer(Questions.hook(request), request, trace);
+          Asked asked = Asked.decode(message, Sizes.Shape.QUESTION, changeRequest);
+          return answer.answer(Questions.hook((ChangeRequest) asked.request), asked, trace);
         });
     return verbs;
   }

@@ -40,6 +40,13 @@ class DeclarationTest {
   }
 
   @Test
+  void aReversedScaleIsRefused() {
+    var mistake = assertThrows(DeclarationException.class, () -> Scale.between(10, 0));
+    String text = "Scale.between(10, 0): the least score is larger than the largest";
+    assertEquals("invalid policy info: " + text, mistake.getMessage());
+  }
+
+  @Test
   void aDeclaredVerbNeedsAMethod() {
     Info info = Info.of("p", "1");
     Hook hook = Hook.changes();

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.v1beta1.BindOutcome;
 import io.extendergateway.policy.v1beta1.BindRequest;
 import io.extendergateway.policy.v1beta1.Candidate;
@@ -24,7 +25,9 @@ import io.extendergateway.policy.v1beta1.Scores;
 import io.extendergateway.policy.v1beta1.Victim;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -218,6 +221,72 @@ class ServiceTest {
   }
 
   @Test
+  void aRowThatHasChangedIsDecodedAgain() throws Exception {
+    Reads reads = new Reads().node(NodePart.NAME);
+    NodeKey zone = reads.nodeLabel("zone");
+    Questions questions = new Questions(Backend.of(labelled(reads)), new Tables());
+    for (String value : List.of("a", "b", "b", "a")) {
+      NodeRow.Builder row = Served.row("n").toBuilder();
+      row.getFactsBuilder().getLabelsBuilder().addValues(value);
+      byte[] request =
+          about()
+              .setCall(Served.call(reads))
+              .setNodes(Served.inline(row.build()))
+              .build()
+              .toByteArray();
+      Asked asked = Asked.decode(request, Kind.FILTER.shape, Kind.FILTER.request);
+      Question question = questions.about(Kind.FILTER, asked, Trace.NONE);
+      assertEquals(value, question.nodes().get(0).get(zone).orElseThrow());
+    }
+  }
+
+  @Test
+  void aKnownRowIsCheckedForAnotherVerb() throws Exception {
+    Reads zones = new Reads();
+    zones.nodeLabel("zone");
+    Verb verb = Verb.perNode();
+    Info info = Info.of("p", "1").filters(verb.reads(zones)).scores(verb, Scale.unbounded());
+    Questions questions = new Questions(Backend.of(new Declaring(info)), new Tables());
+    NodeRow.Builder row = NodeRow.newBuilder();
+    row.getFactsBuilder().getLabelsBuilder().addValues("a");
+    var request = about().setNodes(Served.inline(row.build()));
+    byte[] filter = request.setCall(Served.call(zones)).build().toByteArray();
+    byte[] score = request.setCall(Served.call()).build().toByteArray();
+    questions.about(Kind.FILTER, decoded(Kind.FILTER, filter), Trace.NONE);
+    Asked asked = decoded(Kind.SCORE, score);
+    assertThrows(CallException.class, () -> questions.about(Kind.SCORE, asked, Trace.NONE));
+  }
+
+  private static Asked decoded(Kind kind, byte[] request) {
+    return Asked.decode(request, kind.shape, kind.request);
+  }
+
+  private static Policy labelled(Reads reads) {
+    return new Declaring(Info.of("p", "1").filters(Verb.perNode().reads(reads)));
+  }
+
+  @Test
+  void rowsAreDecodedAsTheLibraryDoes() throws Exception {
+    byte[] whole = about("a", "good").build().toByteArray();
+    byte[] twice = Arrays.copyOf(whole, 2 * whole.length);
+    System.arraycopy(whole, 0, twice, whole.length, whole.length);
+    // Protobuf merges messages: their rows are in two places.
+    Asked merged = Asked.decode(twice, Kind.FILTER.shape, Kind.FILTER.request);
+    assertEquals(FilterRequest.parseFrom(twice), merged.request);
+    byte[] broken = whole.clone();
+    int name = new String(whole, StandardCharsets.ISO_8859_1).indexOf("good");
+    broken[name] = (byte) 0xff;
+    var about = assertThrows(CallException.class, () -> answered(broken));
+    assertEquals(Status.Code.INVALID_ARGUMENT, about.code());
+  }
+
+  private static Question answered(byte[] request) {
+    Asked asked = Asked.decode(request, Kind.FILTER.shape, Kind.FILTER.request);
+    Policy policy = new Declaring(Info.of("p", "1").filters(Verb.perNode().reads(NAMES)));
+    return new Questions(Backend.of(policy), new Tables()).about(Kind.FILTER, asked, Trace.NONE);
+  }
+
+  @Test
   void aMissIsAllOfItsResponse() {
     var unknownForm = about("a").setNodes(Nodes.newBuilder().setCount(1));
     Result miss = Result.newBuilder().setMiss(Miss.MISS_FORM_UNKNOWN).build();
@@ -317,7 +386,7 @@ class ServiceTest {
     assertEquals(List.of(1), kept.get(1).getVictimsList());
     Status status = Served.failure(() -> served.client.preempt(preempt("beyond").build()));
     assertEquals(Status.Code.INTERNAL, status.getCode());
-    assertTrue(status.getDescription().contains("[7] for position 0, which has 2"));
+    assertTrue(status.getDescription().contains("[7] for node \"beyond\", which has 2"));
     request.clearCandidates();
     status = Served.failure(() -> served.client.preempt(request.build()));
     assertTrue(status.getDescription().contains("there are 0 candidates"), status.toString());

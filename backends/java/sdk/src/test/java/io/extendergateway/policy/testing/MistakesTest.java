@@ -136,4 +136,26 @@ class MistakesTest {
     Function<Node, Integer> one = node -> node.name().equals("a") ? Policy.NO_OPINION : 7;
     assertEquals(List.of(Policy.NO_OPINION, 7), Testing.score(new Faulty(null, one), POD, NODES));
   }
+
+  @Test
+  void aWrongEvictionNamesItsNode() throws Throwable {
+    var candidates = NODES.stream().map(TestCandidate::new).toList();
+    candidates.forEach(candidate -> candidate.victim("u", POD));
+    var policy =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("p", "1").preempts(Verb.perNode());
+          }
+
+          @Override
+          public List<Eviction> preemptAll(Pod pod, List<Candidate> all) {
+            return List.of(Eviction.all(), Eviction.only(3));
+          }
+        };
+    forbidden(
+            "preempt returned victims [3] for node \"b\", which has 1; ",
+            () -> Testing.preempt(policy, POD, candidates))
+        .execute();
+  }
 }
