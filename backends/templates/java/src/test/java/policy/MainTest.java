@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.testing.TestNode;
 import io.extendergateway.policy.testing.TestPod;
 import io.extendergateway.policy.testing.Testing;
@@ -19,8 +20,9 @@ class MainTest {
             new TestNode("n1").label("zone", "a"),
             new TestNode("n2").label("zone", "b"),
             new TestNode("n3"));
+    var verdict = Verdict.reject("zone is closed").unresolvable();
     var rejected = Testing.filter(policy, new TestPod("shop"), nodes);
-    assertEquals(List.of(new Testing.Rejected("n1", "zone is closed")), rejected);
+    assertEquals(List.of(new Testing.Rejected("n1", verdict)), rejected);
   }
 
   @Test
