@@ -239,21 +239,6 @@ mod tests {
         api::PodAffinity { required: vec![term], ..api::PodAffinity::default() }
     }
 
-    /// With a term, and so many namespaces.
-    fn pods_in(namespaces: usize) -> api::PodAffinity {
-        let term = api::PodAffinityTerm { namespaces: keys(namespaces), ..Default::default() };
-        let preferred = api::WeightedPodAffinityTerm { weight: 1, term: Some(term) };
-        api::PodAffinity { anti_preferred: vec![preferred], ..api::PodAffinity::default() }
-    }
-
-    /// With a constraint, and so many labels of its selector.
-    fn spread_of(labels: usize) -> api::TopologySpread {
-        let match_labels = keys(labels).into_iter().map(|key| (key, String::new())).collect();
-        let selector = Some(api::LabelSelector { match_labels, ..Default::default() });
-        let constraint = api::TopologySpreadConstraint { selector, ..Default::default() };
-        api::TopologySpread { constraints: vec![constraint] }
-    }
-
     fn spread(key: usize) -> api::TopologySpread {
         let topology_key = "k".repeat(key);
         let constraint = api::TopologySpreadConstraint { topology_key, ..Default::default() };
@@ -275,12 +260,6 @@ mod tests {
             add_requests: Some(others(&key)),
             node_affinity: Some(affinity(1_022)),
             reason: "r".repeat(1_000),
-            ..api::PodChange::default()
-        };
-        assert_eq!(pod(change), Ok(()));
-        let change = api::PodChange {
-            pod_affinity: Some(pods_in(1_023)),
-            topology_spread: Some(spread_of(1_023)),
             ..api::PodChange::default()
         };
         assert_eq!(pod(change), Ok(()));
@@ -319,11 +298,64 @@ mod tests {
             api::PodChange { remove_annotations: keys(65), ..unchanged() },
             api::PodChange { pod_affinity: Some(about_pods(65_529)), ..unchanged() },
             api::PodChange { topology_spread: Some(spread(65_529)), ..unchanged() },
-            api::PodChange { pod_affinity: Some(pods_in(1_024)), ..unchanged() },
-            api::PodChange { topology_spread: Some(spread_of(1_024)), ..unchanged() },
             api::PodChange { node_affinity: Some(affinity(0)), remove_node_affinity: true, ..unchanged() },
         ] {
             assert!(pod(change.clone()).is_err(), "{change:?}");
+        }
+    }
+
+    /// With `more` entries besides those at every place that has a list or a map.
+    fn full(more: usize) -> [api::PodChange; 3] {
+        let requirement =
+            |values| api::NodeSelectorRequirement { values: keys(values), ..Default::default() };
+        let selector = || api::LabelSelector {
+            match_labels: labels("key", ""),
+            match_expressions: vec![requirement(1)],
+        };
+        let term = || api::PodAffinityTerm {
+            selector: Some(selector()),
+            namespaces: keys(1),
+            namespace_selector: Some(selector()),
+            match_label_keys: keys(1),
+            mismatch_label_keys: keys(1),
+            ..Default::default()
+        };
+        let weighted = || api::WeightedPodAffinityTerm { weight: 1, term: Some(term()) };
+        let pod_affinity = api::PodAffinity {
+            required: vec![api::PodAffinityTerm { namespaces: keys(1 + more), ..term() }],
+            preferred: vec![weighted()],
+            anti_required: vec![term()],
+            anti_preferred: vec![weighted()],
+        };
+        let of_node = |values| api::NodeSelectorTerm {
+            match_expressions: vec![requirement(values)],
+            match_fields: vec![requirement(1)],
+        };
+        let preferred = vec![api::PreferredSchedulingTerm { weight: 1, preference: Some(of_node(1)) }];
+        let required = Some(api::NodeSelector { terms: vec![of_node(1 + more)] });
+        let node_affinity = api::NodeAffinity { required, preferred };
+        let constraint = api::TopologySpreadConstraint {
+            selector: Some(selector()),
+            match_label_keys: keys(1 + more),
+            ..Default::default()
+        };
+        [
+            api::PodChange { node_affinity: Some(node_affinity), ..Default::default() },
+            api::PodChange { pod_affinity: Some(pod_affinity), ..Default::default() },
+            api::PodChange {
+                topology_spread: Some(api::TopologySpread { constraints: vec![constraint] }),
+                ..Default::default()
+            },
+        ]
+    }
+
+    #[test]
+    fn the_entries_of_an_affinity_are_counted_at_every_place() {
+        for (at, entries) in [10, 40, 5].into_iter().enumerate() {
+            let [most, more] = [AFFINITY_ENTRIES - entries, AFFINITY_ENTRIES - entries + 1];
+            assert_eq!(pod(full(most)[at].clone()), Ok(()), "{at}");
+            let why = pod(full(more)[at].clone()).unwrap_err();
+            assert!(why.contains("has 1025 entries in all lists and maps"), "{why}");
         }
     }
 
