@@ -45,7 +45,7 @@ impl Admission<'_> {
             drop(body);
             bytes.release();
         } else {
-            body::drain(body, self.turns);
+            body::drain(head, body, self.turns);
         }
         // In time for the caller to see it.
         let latest = (longest * 2).saturating_sub(arrived.elapsed()).max(longest / 2);

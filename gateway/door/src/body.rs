@@ -26,7 +26,10 @@ const FIRST: usize = 64 << 10;
 /// moved twice while it grows: at 64 KiB and at 4 MiB.
 const TRUSTED: usize = 64;
 
-/// How much of a body is read at once, in bytes: other calls would wait for large bodies otherwise.
+/// How large a body is that waits for its turn to be read, in bytes: the names of some 3,000 nodes. The thread would read those
+/// of all callers at once otherwise, and calls that it decides would wait for it.
+const LARGE: usize = 64 << 10;
+/// How much of a body is read at once, in bytes.
 const A_TURN: usize = 512 << 10;
 
 /// Reads a body of at most `most` bytes, which count in `bytes`. Large ones take turns with
@@ -38,9 +41,7 @@ pub(super) async fn read(
     bytes: &mut BodyBytes,
     turns: FlowTurns<'_>,
 ) -> Result<Bytes, CallRefusal> {
-    let declared = head.headers.get(header::CONTENT_LENGTH);
-    let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
-    let declared = declared.unwrap_or(0);
+    let declared = declared_length(head);
     let read = if declared > most {
         Err(Unread::TooLarge)
     } else if bytes.has_room_for(declared) {
@@ -64,8 +65,14 @@ pub(super) async fn read(
             return Err(CallError::Request(format!("cannot read the request body ({error})")).into());
         }
     };
-    drain(body, turns);
+    drain(head, body, turns);
     Err(refusal)
+}
+
+/// 0 if the request does not say it.
+fn declared_length(head: &Parts) -> usize {
+    let declared = head.headers.get(header::CONTENT_LENGTH);
+    declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
 /// Why there is no body.
@@ -89,14 +96,25 @@ impl<'t> Reading<'t> {
         Self { turns, received: 0, large: None }
     }
 
+    /// Waits for a turn to begin with a body of so many bytes, if it is large.
+    async fn begin(&mut self, declared: usize) {
+        if declared > LARGE {
+            self.turn().await;
+        }
+    }
+
     /// So many bytes have come: waits for the next turn when this one is over.
     async fn received(&mut self, bytes: usize) {
         let before = self.received;
         self.received += bytes;
         if self.received / A_TURN > before / A_TURN {
-            let FlowTurns { turns, flow } = self.turns;
-            self.large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
+            self.turn().await;
         }
+    }
+
+    async fn turn(&mut self) {
+        let FlowTurns { turns, flow } = self.turns;
+        self.large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
     }
 }
 
@@ -109,6 +127,7 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(
     turns: FlowTurns<'_>,
 ) -> Result<Bytes, Unread<B::Error>> {
     let (mut whole, mut reading) = (Vec::new(), Reading::new(turns));
+    reading.begin(declared).await;
     while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
         if received > most {
@@ -154,10 +173,12 @@ async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Byte
 
 /// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
 /// otherwise see a reset before it reads the response.
-pub(super) fn drain(mut body: Incoming, FlowTurns { turns, flow }: FlowTurns<'_>) {
+pub(super) fn drain(head: &Parts, mut body: Incoming, FlowTurns { turns, flow }: FlowTurns<'_>) {
+    let declared = declared_length(head);
     let turns = Arc::clone(turns);
     tokio::spawn(timeout(TIMEOUT, async move {
         let mut reading = Reading::new(FlowTurns { turns: &turns, flow });
+        reading.begin(declared).await;
         while let Ok(Some(chunk)) = next(&mut body).await {
             reading.received(chunk.len()).await;
             if reading.received > DRAINED {
@@ -192,6 +213,7 @@ mod tests {
             collect(&mut body, 0, usize::MAX, &mut bytes, FlowTurns { turns: &turns, flow: Flow::Own });
         let mut read = std::pin::pin!(read);
         let another = turns.large_body(Flow::Own);
+        // Nobody else waits when it begins.
         for turn in 1..64 * CHUNK / A_TURN {
             assert!(read.as_mut().now_or_never().is_none());
             assert!(read.as_mut().now_or_never().is_none(), "it is not its turn");
@@ -201,6 +223,21 @@ mod tests {
         drop(another);
         let whole = read.now_or_never().expect("it has had all its turns").unwrap();
         assert_eq!((whole.len(), turns.begin_body()), (64 * CHUNK, false));
+    }
+
+    #[test]
+    fn a_body_that_is_declared_large_waits_for_a_turn_to_begin() {
+        for (declared, begins) in [(LARGE, true), (LARGE + 1, false)] {
+            let mut body =
+                StreamBody::new(stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from("{}")))]));
+            let mut bytes = Arc::<BytesInFlight>::default().request(usize::MAX);
+            let turns = Arc::new(Turns::default());
+            let _another = turns.large_body(Flow::Own);
+            let flow = FlowTurns { turns: &turns, flow: Flow::Own };
+            let mut read = std::pin::pin!(collect(&mut body, declared, usize::MAX, &mut bytes, flow));
+            assert_eq!(read.as_mut().now_or_never().is_some(), begins, "{declared}");
+            assert_eq!(turns.begin_body(), !begins, "{declared}");
+        }
     }
 
     /// The buffer sizes while a body arrives in chunks of this size.

@@ -159,7 +159,7 @@ impl Door {
         guard.call.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.call.verb, &head, &served.verbs) {
             Err(refusal) => {
-                body::drain(body, turns);
+                body::drain(&head, body, turns);
                 let response = refusal.status();
                 self.refuse(guard, refusal, response)
             }

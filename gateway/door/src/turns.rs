@@ -91,7 +91,7 @@ impl Turns {
 
     /// An error if a call that arrives now would wait for longer than this: [`Turns::refusal`] is next.
     pub(super) fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
-        let ahead = self.waiting.lock().ahead_of(flow);
+        let ahead = self.waiting.lock().ahead_of(flow) + self.bodies.lock().ahead_of(flow);
         let wait = self.turn_time.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
         if wait > longest { Err(TooLong) } else { Ok(()) }
     }
@@ -280,8 +280,10 @@ mod tests {
             turns.turn_time.add(Duration::from_millis(10));
         }
         assert!(turns.turn_time.get() > Duration::from_millis(9));
-        for _ in 0..12 {
+        // Large bodies that wait to be read are ahead of it, too.
+        for _ in 0..6 {
             turns.waiting.lock().add(GREEDY, oneshot::channel().0);
+            turns.bodies.lock().add(GREEDY, oneshot::channel().0);
         }
         let longest = Duration::from_millis(50);
         turns.busy.0.store(true, Relaxed);
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(turns.admits(GREEDY, longest), Err(TooLong));
         assert_eq!(turns.admits(GREEDY, LONG), Ok(()));
         assert_eq!(turns.admits(MODEST, longest), Ok(()));
-        assert_eq!(turns.waiting(), 12);
+        assert_eq!(turns.waiting(), 6);
     }
 
     #[tokio::test]
