@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%) plugin
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -57,7 +57,7 @@ test: rust go node valgrind prometheus chromium ## Everything but what is in mak
 	@tests/tools/lanes $(TARGET)/test \
 	  'binaries chart-test image-test e2e-waiting' \
 	  '@binaries @sdk-java e2e-others' \
-	  '$(SDKS:%=sdk-%) @binaries go-others' \
+	  '$(SDKS:%=sdk-%) plugin @binaries go-others' \
 	  'format lint proto go-checks rust-tests docs programs guard'
 
 # What waits beside what computes. FUZZ_SECONDS and MINUTES are those of make fuzz and make soak.
@@ -343,6 +343,9 @@ unit: rust
 rust-tests: rust
 	$(LINTED) --workspace --no-fail-fast
 	$(LINTED) -p extender-policy-sdk --lib --test all
+
+plugin: go node ## kube-scheduler's plugin: generated code, lints, tests
+	$(MAKE) --no-print-directory -C gateway/plugin check test
 
 go-checks: go
 	@unformatted=$$(gofmt -l tests deploy); test -z "$$unformatted" || { \

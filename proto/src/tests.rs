@@ -23,6 +23,9 @@ const PROTOS: [&str; 10] = [
     "extender/policy/v1beta1/watch.proto",
 ];
 
+/// What the gateway offers to kube-scheduler's plugin: no part of the policy API.
+const DOOR: &str = "extender/door/v1alpha1/door.proto";
+
 #[test]
 fn generated_code_is_fresh() {
     let Generated { code, descriptor } = Generated::from_protos();
@@ -31,6 +34,7 @@ fn generated_code_is_fresh() {
     let files = [
         ("proto/src/gen/v1beta1.rs", code),
         ("proto/src/gen/descriptor.bin", descriptor),
+        ("gateway/door/src/plugin/v1alpha1.rs", door()),
         ("proto/src/gen/limits.rs", rust(&limits).into()),
         ("backends/go/internal/limits/limits.go", go(&shared).into()),
         ("backends/python/src/extender_policy/_limits.py", python(&shared).into()),
@@ -96,6 +100,15 @@ impl Generated {
         let code = fs::read(out.path().join("extender.policy.v1beta1.rs")).unwrap();
         Self { code, descriptor: files.encode_to_vec() }
     }
+}
+
+/// The messages of the door: its methods are served with those of the HTTP address.
+fn door() -> Vec<u8> {
+    let out = tempfile::tempdir().unwrap();
+    let files = protox::compile([DOOR], [folder()]).unwrap();
+    let generator = tonic_prost_build::configure().out_dir(&out).emit_rerun_if_changed(false).bytes(".");
+    generator.build_client(false).build_server(false).compile_fds(files).unwrap();
+    fs::read(out.path().join("extender.door.v1alpha1.rs")).unwrap()
 }
 
 /// A row of LIMITS.md.

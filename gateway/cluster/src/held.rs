@@ -75,7 +75,7 @@ mod tests {
             "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
         });
         let json = Bytes::from(pod.to_string());
-        let (pods, request) = (PodTable::new(), Request::about(&json, "a").unwrap());
+        let (pods, request) = (PodTable::new(), Request::about(&json, ["a"]).unwrap());
         pods.apply(&json).unwrap();
         let users = vec![HoldUser { uid: "u".to_owned(), at_most: None }];
         let resources = Some(Resources { milli_cpu: 4_000, pods: 1, ..Resources::default() });

@@ -19,15 +19,24 @@ pub mod usage;
 mod wanted;
 pub mod watch;
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use extender_apiserver::RequestError;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// The health of a source of objects.
 #[derive(Debug, Default)]
-pub struct SourceHealth(Mutex<HealthState>);
+pub struct SourceHealth {
+    state: Mutex<HealthState>,
+    /// The latest resource version.
+    version: AtomicU64,
+    advanced: Notify,
+}
 
 #[derive(Debug, Default)]
 struct HealthState {
@@ -48,12 +57,12 @@ struct Failing {
 impl SourceHealth {
     /// Objects were received; attempts may still fail.
     pub fn received(&self) {
-        self.0.lock().received = Some(Instant::now());
+        self.state.lock().received = Some(Instant::now());
     }
 
     /// Objects were received, and attempts no longer fail.
     pub fn recovered(&self) {
-        *self.0.lock() = HealthState { received: Some(Instant::now()), failing: None };
+        *self.state.lock() = HealthState { received: Some(Instant::now()), failing: None };
     }
 
     /// An attempt failed.
@@ -67,24 +76,46 @@ impl SourceHealth {
     }
 
     fn add(&self, error: String, is_unreachable: bool) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let since = state.failing.as_ref().map_or_else(Instant::now, |failing| failing.since);
         state.failing = Some(Failing { since, error, is_unreachable });
     }
 
+    /// Everything up to this resource version was received. Those of one resource are numbers that grow (KEP-5504).
+    pub fn advanced_to(&self, version: &str) {
+        if let Ok(version) = version.parse() {
+            self.version.fetch_max(version, Ordering::Relaxed);
+            self.advanced.notify_waiters();
+        }
+    }
+
+    /// Waits until everything up to this resource version was received.
+    pub async fn reached(&self, version: u64) {
+        loop {
+            let advanced = self.advanced.notified();
+            let mut advanced = pin!(advanced);
+            // From here on no advance is missed.
+            advanced.as_mut().enable();
+            if self.version.load(Ordering::Relaxed) >= version {
+                return;
+            }
+            advanced.await;
+        }
+    }
+
     /// The time since objects were last received; `None` before the first ones.
     pub fn silence(&self) -> Option<Duration> {
-        self.0.lock().received.map(|received| received.elapsed())
+        self.state.lock().received.map(|received| received.elapsed())
     }
 
     /// For how long attempts have failed, with the latest error; `None` if the latest attempt succeeded.
     pub fn failing(&self) -> Option<(Duration, String)> {
-        self.0.lock().failing.as_ref().map(|it| (it.since.elapsed(), it.error.clone()))
+        self.state.lock().failing.as_ref().map(|it| (it.since.elapsed(), it.error.clone()))
     }
 
     /// The same if there is no connection to the source.
     pub fn unreachable(&self) -> Option<(Duration, String)> {
-        let is_unreachable = self.0.lock().failing.as_ref().is_some_and(|it| it.is_unreachable);
+        let is_unreachable = self.state.lock().failing.as_ref().is_some_and(|it| it.is_unreachable);
         self.failing().filter(|_| is_unreachable)
     }
 }

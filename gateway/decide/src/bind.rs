@@ -144,7 +144,7 @@ impl Decider {
 
 /// How an attempt to bind a pod has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BindEnd {
+pub enum BindEnd {
     /// The pod is bound to the node.
     Bound,
     /// It is not bound to the node, and will not be by this attempt.

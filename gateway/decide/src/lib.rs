@@ -37,12 +37,17 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb};
 use extender_otlp::TraceContext;
-use futures_util::future::join_all;
-use tokio::time::Instant;
+use futures_util::future::{OptionFuture, join, join_all};
+use tokio::time::{Instant, timeout_at};
 
 use self::prioritize::PrefetchedScores;
 pub use self::{
-    bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall, purpose::DecisionPurpose,
+    bind::{BindEnd, Binders},
+    filter::Filtered,
+    pacing::RetryPacing,
+    preempt::PreemptCall,
+    purpose::DecisionPurpose,
+    reserve::AssumedPod,
 };
 use extender_gateway_backend::{Backend, info::ClusterTables, session::Session};
 use extender_gateway_cluster::{binder::BindingState, head::ObjectHead, unreadable::Unreadable};
@@ -257,6 +262,19 @@ impl Decider {
             similar,
             "backend call failed: {failure}"
         );
+    }
+
+    /// Waits, as for unknown nodes, until the watches have come to these resource versions of nodes and pods; 0 for no matter
+    /// which.
+    pub async fn caught_up(&self, nodes: u64, pods: u64, began: Instant) {
+        let ClusterTables { table, pods: counted, .. } = &self.settings.tables;
+        let nodes = table.as_ref().filter(|_| nodes > 0).map(|table| table.source_health.reached(nodes));
+        let pods = counted.as_ref().filter(|_| pods > 0).map(|table| table.source_health.reached(pods));
+        let caught_up = join(OptionFuture::from(nodes), OptionFuture::from(pods));
+        let _ = timeout_at(self.settings.unknown_nodes_deadline(began), caught_up).await;
+        if let Some(pods) = counted.as_ref().filter(|pods| pods.is_counting()) {
+            pods.pass_on(self.settings.tables.node_tables());
+        }
     }
 
     /// The modes that replace those of the configuration.

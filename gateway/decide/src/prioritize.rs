@@ -18,9 +18,10 @@ use extender_gateway_cluster::table::NodeRows;
 use extender_gateway_contract::{answer::Reply, question::Question, scores::NO_OPINION};
 use extender_gateway_core::{
     BackendFailure, PolicyVerb,
-    filter::Asked,
-    score::{self, Ballot},
+    filter::{Asked, Turn},
+    score::{self, Ballot, Normalization},
 };
+use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::{CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::Mode;
 use foldhash::{HashMap, HashMapExt};
@@ -99,6 +100,25 @@ impl Decider {
         let best = || Decided::Best(shadow::best(&totals));
         self.shadow_nodes(PolicyVerb::Score, call, record, context.encodings, best);
         Ok(totals)
+    }
+}
+
+impl Decider {
+    /// Whether a node's total may depend on the other nodes of the call: a backend scores all of them together, its scores are
+    /// normalized over them, or a hook sees them. A backend that is unavailable scores none.
+    pub fn scores_depend_on_nodes(&self, pod: &ObjectPod<'_>) -> bool {
+        let depends = |plan: &ScorePlan| {
+            let is_normalized =
+                matches!(plan.normalization, Normalization::Max(_) | Normalization::MinMax(_));
+            plan.common.turn != Turn::Parallel || is_normalized
+        };
+        let sees_nodes =
+            |backend: &Arc<Backend>| backend.settings.timeouts()[PolicyVerb::BeforeScore].is_some();
+        let mut scoring = self.asked(pod, |backend| backend.score.as_ref());
+        self.hooks.iter().any(sees_nodes)
+            || scoring.any(|(backend, _)| {
+                backend.any_session().is_ok_and(|session| session.info.score().is_ok_and(depends))
+            })
     }
 }
 

@@ -34,7 +34,7 @@ const UNCERTAIN: Duration = Duration::from_secs(90);
 
 /// A pod that counts on its node although it may not be bound yet.
 #[derive(Debug)]
-pub(super) struct AssumedPod {
+pub struct AssumedPod {
     tables: ClusterTables,
     pods: Arc<PodTable>,
     uid: String,
@@ -44,7 +44,7 @@ pub(super) struct AssumedPod {
 
 impl AssumedPod {
     /// Ends it. A bound pod counts until the watch of pods says otherwise, and one whose end is not known for a while.
-    pub(super) fn end(mut self, end: BindEnd) {
+    pub fn end(mut self, end: BindEnd) {
         match end {
             BindEnd::Bound => self.id = None,
             BindEnd::NotBound => {
@@ -111,7 +111,8 @@ impl Decider {
     ) -> Result<Option<AssumedPod>, CallError> {
         let Placement { assignment, json, pod, until, flow } = placement;
         let tables = &self.settings.tables;
-        let request = Arc::new(Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?);
+        let request =
+            Arc::new(Request::about(json, [&*assignment.node]).map_err(|error| unreadable(&error))?);
         let concerns = |backend: &Backend| self.asks_again(backend);
         let mut asked = self.asked(pod, |backend| backend.filter.as_ref());
         let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {
@@ -128,15 +129,21 @@ impl Decider {
         } else {
             None
         };
-        let assumption = pods.assume(pod, &assignment.node);
+        Ok(self.assumed(pods, pod, &assignment.node))
+    }
+
+    /// Counts a pod on the node that kube-scheduler has chosen for it. `None` if no pods are counted, or the watch of pods
+    /// already has it on a node.
+    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {
+        self.assumed(self.counted_pods()?, pod, node)
+    }
+
+    fn assumed(&self, pods: &Arc<PodTable>, pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {
+        let tables = self.settings.tables.clone();
+        let assumption = pods.assume(pod, node);
         pods.pass_on(tables.node_tables());
-        let assumed = |id| AssumedPod {
-            tables: tables.clone(),
-            pods: Arc::clone(pods),
-            uid: assignment.uid.clone(),
-            id: Some(id),
-        };
-        Ok(assumption.map(assumed))
+        let (pods, uid) = (Arc::clone(pods), pod.uid().to_owned());
+        assumption.map(|id| AssumedPod { tables, pods, uid, id: Some(id) })
     }
 
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node

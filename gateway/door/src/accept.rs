@@ -5,7 +5,7 @@
 
 use std::{
     io::{self, ErrorKind},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
@@ -13,9 +13,10 @@ use std::{
 use extender_gateway_observe::Metrics;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     time::{MissedTickBehavior, interval, sleep},
 };
+use tokio_util::either::Either;
 
 use super::limit::{Address, ConnectionLimit, ConnectionSlot};
 
@@ -32,9 +33,41 @@ pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 /// that does not read its responses takes besides them. hyper would take 400 KiB for each.
 pub(super) const LARGEST_BUFFER: usize = 32 << 10;
 
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub(super) enum Listening {
+    /// At an IP address.
+    Tcp(TcpListener),
+    /// At a path.
+    Unix(UnixListener),
+}
+
+/// A connection of either kind.
+pub(super) type Socket = Either<TcpStream, UnixStream>;
+
+impl Listening {
+    /// The next connection, and its caller: one at a path has no address, and is on this machine.
+    async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, caller) = listener.accept().await?;
+                // Without it, a small response waits for the acknowledgment of an earlier one.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!("cannot set TCP_NODELAY: {error}");
+                }
+                Ok((Either::Left(stream), caller))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Either::Right(stream), SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Accept {
-    listener: TcpListener,
+    listener: Listening,
     address: Address,
     /// How long a caller may take to read an answer.
     answer_timeout: Duration,
@@ -46,14 +79,14 @@ pub(super) struct Accept {
 
 #[derive(Debug)]
 pub(super) struct Accepted {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Socket,
     pub(super) caller: SocketAddr,
     /// Kept until the connection has ended.
     pub(super) slot: ConnectionSlot,
 }
 
 impl Accept {
-    pub(super) fn new(listener: TcpListener, address: Address, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(listener: Listening, address: Address, metrics: Arc<Metrics>) -> Self {
         let limit = ConnectionLimit::of(address);
         Self {
             listener,
@@ -95,15 +128,11 @@ impl Accept {
         self.limit
     }
 
-    async fn admit<S>(&self, stream: TcpStream, caller: SocketAddr, serve: impl Fn(Accepted) -> S)
+    async fn admit<S>(&self, stream: Socket, caller: SocketAddr, serve: impl Fn(Accepted) -> S)
     where
         S: Future<Output = ()> + Send + 'static,
     {
         let Some((slot, has_evicted)) = self.limit.admit() else { return self.refuse(caller) };
-        // Without it, a small response waits for the acknowledgment of an earlier one.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("cannot set TCP_NODELAY: {error}");
-        }
         let connection = slot.connection();
         connection.served_by(tokio::spawn(serve(Accepted { stream, caller, slot })).abort_handle());
         if has_evicted {

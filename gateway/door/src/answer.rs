@@ -14,7 +14,7 @@ use extender_gateway_decide::CallError;
 use extender_gateway_record::CallOutcome;
 use extender_gateway_settings::VerbPaths;
 use extender_gateway_wire::reply;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 
 /// The header with the reason if there is no body: for people with curl, and for proxies' logs.
@@ -24,7 +24,7 @@ const REASON: &str = "x-extender-gateway-error";
 #[derive(Debug)]
 pub(super) struct CallRefusal {
     /// The status if the verb has no error form of its own.
-    status: StatusCode,
+    pub(super) status: StatusCode,
     /// The kind of error for metrics and logs.
     pub(super) outcome: CallOutcome,
     /// The error for people: one line without `%`, of at most 400 bytes.
@@ -50,6 +50,14 @@ impl CallRefusal {
     pub(super) fn method(method: &Method) -> Self {
         let text = format!("extender-gateway: method {method} is not allowed; expected POST");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, CallOutcome::Method, text)
+    }
+
+    pub(super) fn plugin_method(method: &str) -> Self {
+        let text = format!(
+            "extender-gateway: extender.door.v1alpha1.DoorService has no method {method}; expected Place or Score: use a plugin and \
+             a gateway of neighboring versions"
+        );
+        Self::new(StatusCode::NOT_FOUND, CallOutcome::Path, text)
     }
 
     pub(super) fn browser() -> Self {
@@ -133,7 +141,7 @@ impl From<CallError> for CallRefusal {
 pub(super) fn success(body: reply::Body) -> Response<ReplyBody> {
     let pieces = body.into_pieces();
     let left = pieces.iter().map(|piece| piece.len() as u64).sum();
-    let mut response = Response::new(ReplyBody { pieces: pieces.into(), left });
+    let mut response = Response::new(ReplyBody { pieces: pieces.into(), left, trailers: None });
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -143,6 +151,15 @@ pub(super) fn success(body: reply::Body) -> Response<ReplyBody> {
 pub(super) struct ReplyBody {
     pieces: VecDeque<Bytes>,
     left: u64,
+    /// What follows them, in HTTP/2.
+    trailers: Option<Box<HeaderMap>>,
+}
+
+impl ReplyBody {
+    /// This body, and trailers.
+    pub(super) fn with_trailers(body: Bytes, trailers: HeaderMap) -> Self {
+        Self { left: body.len() as u64, pieces: [body].into(), trailers: Some(trailers.into()) }
+    }
 }
 
 impl Body for ReplyBody {
@@ -155,11 +172,13 @@ impl Body for ReplyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.pieces.pop_front();
         self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        let frame = piece.map(Frame::data);
+        let frame = frame.or_else(|| self.trailers.take().map(|trailers| Frame::trailers(*trailers)));
+        Poll::Ready(frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty()
+        self.pieces.is_empty() && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

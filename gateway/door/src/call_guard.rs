@@ -6,7 +6,7 @@ use extender_gateway_core::Verb;
 use extender_gateway_observe::{Observer, metrics::InFlight};
 use extender_gateway_record::{CallOutcome, HttpCall};
 use extender_otlp::TraceContext;
-use http::{Response, request::Parts};
+use http::{Response, StatusCode, request::Parts};
 use hyper::body::Body as _;
 
 use super::{Caller, answer::ReplyBody};
@@ -44,6 +44,11 @@ impl<'o> CallGuard<'o> {
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         self.call.response_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         response
+    }
+
+    /// It was decided as a part of another call, which is answered.
+    pub(super) fn decided(mut self) {
+        self.call.status = Some(StatusCode::OK);
     }
 }
 

@@ -1,4 +1,4 @@
-//! One connection at the door: HTTP/1.1, or HTTP/2 if it was negotiated by TLS.
+//! One connection at the door: HTTP/1.1, or HTTP/2 if it was negotiated by TLS, and from the start at the socket.
 
 use std::{
     convert::Infallible,
@@ -26,6 +26,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout_at},
 };
+use tokio_util::either::Either;
 
 use tracing::Instrument;
 
@@ -76,7 +77,13 @@ impl Host {
         let flow = Flow::of_address(address.ip());
         let caller = Caller { address, secure: self.acceptor.is_some(), flow };
         let mut connection = Connection { host: Arc::clone(&self), caller, slot, old_at };
-        let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());
+        let limit = Address::Extender.answer_timeout();
+        let stream = match stream {
+            Either::Left(stream) => WriteTimeout::new(stream, limit),
+            Either::Right(stream) => {
+                return Arc::new(connection).http2(WriteTimeout::new(stream, limit), ending).await;
+            }
+        };
         let Some(acceptor) = &self.acceptor else { return Arc::new(connection).http1(stream, ending).await };
         let Some(stream) = acceptor.accept(stream, address).await else { return };
         let session = stream.get_ref().1;

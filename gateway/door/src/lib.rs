@@ -13,6 +13,7 @@ mod connection;
 mod in_flight;
 mod limit;
 mod pages;
+mod plugin;
 mod server;
 mod tls;
 mod turns;
@@ -31,6 +32,7 @@ use extender_gateway_core::{Assignment, Verb};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, header::ORIGIN, request::Parts};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 use tracing::{Instrument, Span, field::display};
 
 use self::{
@@ -39,12 +41,14 @@ use self::{
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
+    plugin::{AssumedPods, Method as PluginMethod, NodeLists},
     turns::{FlowTurns, Turns},
 };
 pub use self::{
     answer::HeldBody,
     limit::Address,
     pages::{PageCaller, Pages},
+    plugin::v1alpha1,
 };
 pub use self::{
     server::{Entrance, serve},
@@ -52,13 +56,14 @@ pub use self::{
     turns::Busy,
 };
 use extender_gateway_backend::Backend;
-use extender_gateway_decide::{Call, CallError, Decider, PreemptCall};
+use extender_gateway_decide::{Call, CallError, Decider, Filtered, PreemptCall};
+use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
 use extender_gateway_record::{CallOutcome, CallRecord, HttpCall, PodRef, RequestedNodes};
 use extender_gateway_settings::{Config, ConfigSummary, VerbPaths};
-use extender_gateway_wire::{self as wire, PreemptRequest, reply};
+use extender_gateway_wire::{self as wire, PreemptRequest, Request as NodesRequest, reply};
 
 /// The data shared by all connections at the door.
 #[derive(Debug)]
@@ -71,6 +76,10 @@ pub struct Door {
     in_flight: Arc<BytesInFlight>,
     /// The calls that wait for the thread that decides them.
     turns: Arc<Turns>,
+    /// The nodes that plugins name by their positions.
+    lists: NodeLists,
+    /// The pods that plugins have placed.
+    assumed: AssumedPods,
     /// Limits log lines about refused calls, by verb and outcome.
     refused: RateLimitedLog<(&'static str, CallOutcome)>,
 }
@@ -139,6 +148,8 @@ impl Door {
             observer,
             in_flight: Arc::default(),
             turns,
+            lists: NodeLists::default(),
+            assumed: AssumedPods::default(),
             refused: RateLimitedLog::default(),
         }
     }
@@ -153,9 +164,20 @@ impl Door {
         let (head, body) = request.into_parts();
         let awaited = in_progress.awaits_body();
         let served = self.served.load_full();
-        let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
         let mut bytes = self.in_flight.request(served.most_in_flight);
         let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
+        if let Some(method) = PluginMethod::of(&head) {
+            let verb = method.as_ref().map_or(Verb::Filter, |method| method.verb());
+            let admission = Admission {
+                turns,
+                arrived: Instant::now(),
+                longest: served.config.timeouts.longest_wait(verb),
+            };
+            let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
+            let response = self.call_of_plugin(method, (&head, caller, &served), received).await;
+            return response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)));
+        }
+        let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
         guard.call.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.call.verb, &head, &served.verbs) {
             Err(refusal) => {
@@ -237,11 +259,15 @@ type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
 /// The verb of a request, unless its path, its method or its origin is refused. A browser sends a page's POST without asking first,
 /// to any address that it reaches, and says whose page it is.
 fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
-    if head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site") {
+    if is_of_browser(head) {
         return Err(CallRefusal::browser());
     }
     let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
     if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
+}
+
+fn is_of_browser(head: &Parts) -> bool {
+    head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site")
 }
 
 /// The result of a call, also if it panics: one pod that triggers a bug must not stop a cluster.
@@ -297,20 +323,52 @@ impl Served {
         http_call: &mut HttpCall,
     ) -> Result<reply::Body, CallError> {
         let request = Arc::new(self.decider.read(body)?);
-        let json = request.pod();
-        let pod = self.decider.pod(&json)?;
-        let nodes = RequestedNodes::Offered(Arc::clone(&request));
-        let (began, parent) = (http_call.started, http_call.parent);
-        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, began, parent));
-        let call = Call { request: &request, pod: &pod, began, flow: http_call.flow };
-        let span = log_span(verb, record);
         if verb == Verb::Filter {
-            let filtered = self.decider.filter(call, record).instrument(span).await?;
+            let filtered = self.filter(&request, http_call).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
         } else {
-            let totals = self.decider.prioritize(call, record).instrument(span).await?;
+            let totals = self.prioritize(&request, http_call).await?;
             Ok(reply::prioritized(&request, &totals))
         }
+    }
+
+    /// Decides which of the nodes the pod may not run on.
+    async fn filter(
+        &self,
+        request: &Arc<NodesRequest>,
+        http_call: &mut HttpCall,
+    ) -> Result<Filtered, CallError> {
+        let json = request.pod();
+        let pod = self.decider.pod(&json)?;
+        let (call, record) = self.begun(request, &pod, http_call);
+        let span = log_span(Verb::Filter, record);
+        self.decider.filter(call, record).instrument(span).await
+    }
+
+    /// The total score of each node; `None` for one that is not listed.
+    async fn prioritize(
+        &self,
+        request: &Arc<NodesRequest>,
+        http_call: &mut HttpCall,
+    ) -> Result<Vec<Option<i64>>, CallError> {
+        let json = request.pod();
+        let pod = self.decider.pod(&json)?;
+        let (call, record) = self.begun(request, &pod, http_call);
+        let span = log_span(Verb::Prioritize, record);
+        self.decider.prioritize(call, record).instrument(span).await
+    }
+
+    /// A call about nodes, and its record.
+    fn begun<'c>(
+        &self,
+        request: &'c Arc<NodesRequest>,
+        pod: &'c ObjectPod<'c>,
+        http_call: &'c mut HttpCall,
+    ) -> (Call<'c>, &'c mut CallRecord) {
+        let nodes = RequestedNodes::Offered(Arc::clone(request));
+        let (began, parent, flow) = (http_call.started, http_call.parent, http_call.flow);
+        let record = http_call.record.insert(self.decider.record_of(pod, nodes, began, parent));
+        (Call { request, pod, began, flow }, record)
     }
 
     /// Answers `ExtenderPreemptionArgs` with an `ExtenderPreemptionResult`.

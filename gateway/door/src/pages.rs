@@ -15,9 +15,10 @@ use tokio::{
     net::TcpListener,
     time::{Instant, error::Elapsed, timeout},
 };
+use tokio_util::either::Either;
 
 use super::{
-    accept::{Accept, Accepted},
+    accept::{Accept, Accepted, Listening},
     answer::HeldBody,
     connection::{LARGEST_AGE, http1},
     limit::{Address, ConnectionSlot},
@@ -60,7 +61,7 @@ impl Pages {
         };
         let acceptor = tls.clone().map(|tls| Acceptor::start(tls, Arc::clone(&metrics)));
         let host = Arc::new(PageHost { address, routes, acceptor });
-        let accept = Accept::new(listener, address, metrics);
+        let accept = Accept::new(Listening::Tcp(listener), address, metrics);
         tokio::select! {
             () = accept.until(std::future::pending(), |accepted| Arc::clone(&host).serve(accepted)) => {}
             () = follow(tls) => {}
@@ -80,6 +81,8 @@ impl PageHost {
     /// Serves a connection to its end.
     async fn serve(self: Arc<Self>, accepted: Accepted) {
         let Accepted { stream, caller, slot } = accepted;
+        // They have IP addresses.
+        let Either::Left(stream) = stream else { return };
         let stream = WriteTimeout::new(stream, self.address.answer_timeout());
         let plain = PageCaller { address: caller, certificate: None };
         let Some(acceptor) = &self.acceptor else { return self.answer(stream, plain, slot).await };

@@ -15,13 +15,21 @@ use std::{
     time::Duration,
 };
 
-use tokio::{net::TcpListener, sync::watch, time::sleep};
+use futures_util::{
+    FutureExt as _,
+    future::{OptionFuture, join},
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::watch,
+    time::sleep,
+};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::{
     Door,
-    accept::{Accept, Accepted},
+    accept::{Accept, Accepted, Listening},
     connection::Host,
     limit::Address,
     tls::{Acceptor, Tls, follow},
@@ -40,26 +48,34 @@ pub struct Entrance {
     pub listener: TcpListener,
     /// The TLS settings; `None` without TLS.
     pub tls: Option<Arc<Tls>>,
+    /// The socket for kube-scheduler's plugin, which speaks HTTP/2 without TLS.
+    pub socket: Option<UnixListener>,
 }
 
 impl From<TcpListener> for Entrance {
     /// Without TLS.
     fn from(listener: TcpListener) -> Self {
-        Self { listener, tls: None }
+        Self { listener, tls: None, socket: None }
     }
 }
 
 /// Serves until 3 seconds after `stop` ends, then finishes the calls in progress, for as long as the configuration's
 /// longest budget allows them to take, and at most `timeouts.shutdown`.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
-    let Entrance { listener, tls } = entrance.into();
+    let Entrance { listener, tls, socket } = entrance.into();
     let acceptor = tls.clone().map(|tls| Acceptor::start(tls, Arc::clone(&door.observer.metrics)));
     // A task of its own, which is polled between those of connections.
     let turns = Arc::clone(&door);
     let turns = AbortOnDropHandle::new(tokio::spawn(async move { turns.turns.begin_calls().await }));
-    let host = Host { door, acceptor, draining: AtomicBool::new(false), certificates: RandomState::new() };
+    let host = |acceptor| {
+        let (door, draining) = (Arc::clone(&door), AtomicBool::new(false));
+        Arc::new(Host { door, acceptor, draining, certificates: RandomState::new() })
+    };
+    let stop = stop.shared();
+    let at_address = serve_until(Listening::Tcp(listener), host(acceptor), stop.clone());
+    let at_socket = socket.map(|socket| serve_until(Listening::Unix(socket), host(None), stop));
     tokio::select! {
-        () = serve_until(listener, Arc::new(host), stop) => {}
+        ((), _) = join(at_address, OptionFuture::from(at_socket)) => {}
         () = follow(tls) => {}
         // Without it calls would wait forever.
         ended = turns => match ended {
@@ -69,7 +85,7 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
     }
 }
 
-async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
+async fn serve_until(listener: Listening, host: Arc<Host>, stop: impl Future<Output = ()>) {
     let (ends, ending) = watch::channel(());
     let accept = Accept::new(listener, Address::Extender, Arc::clone(&host.door.observer.metrics));
     let serve = |accepted: Accepted| {

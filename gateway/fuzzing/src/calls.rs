@@ -55,7 +55,7 @@ pub fn prioritize(bytes: &[u8]) {
         assert_eq!(parsed(&list), json!(scored.collect::<Vec<_>>()));
     }
     if is_json(bytes) && names.count() > 0 {
-        let one = Request::about(&request.pod(), names.name(0));
+        let one = Request::about(&request.pod(), [names.name(0)]);
         let one = one.unwrap_or_else(|error| panic!("a node of the call is none of a call: {error}"));
         assert_eq!((one.names.name(0), one.pod()), (names.name(0), request.pod()));
     }

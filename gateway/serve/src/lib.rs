@@ -20,6 +20,7 @@ use std::{
     future::pending,
     io::{self, Write},
     net::{SocketAddr, TcpListener as Bound},
+    os::unix::net::UnixStream as StdUnixStream,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -38,7 +39,7 @@ use extender_gateway_tls::Certificates;
 use extender_otlp::StartError;
 use futures_util::future::OptionFuture;
 use tokio::{
-    net::TcpSocket,
+    net::{TcpSocket, UnixListener},
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -68,6 +69,14 @@ pub enum ServeError {
         field: &'static str,
         /// The address.
         address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The socket for kube-scheduler's plugin cannot be listened on.
+    #[error("extender.socket: cannot listen on {}: {source}; choose a path in a folder that exists and that the gateway may write", .path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
@@ -248,6 +257,7 @@ impl CallServer {
             address,
             source,
         })?;
+        let socket = self.config.extender.socket.as_deref().map(listen_at).transpose()?;
         let Telemetry { exporters, observer, sampler } = self.telemetry;
         let door = Arc::new(Door::on_thread(self.busy, served, Arc::clone(&observer)));
         self.gateway_status.open(&door);
@@ -271,7 +281,7 @@ impl CallServer {
         let result = tokio::select! {
             never = complete => match never {},
             () = async {
-                let entrance = Entrance { listener, tls: self.tls };
+                let entrance = Entrance { listener, tls: self.tls, socket };
                 door::serve(entrance, Arc::clone(&door), self.stops.stopped(self.health)).await;
                 // While the connections are still kept.
                 door.served.load_full().decider.outcomes_acknowledged(LAST_OUTCOMES).await;
@@ -341,6 +351,22 @@ fn reserve(field: &'static str, address: SocketAddr) -> Result<TcpSocket, ServeE
 fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
     let bound = Bound::bind(address).and_then(|bound| bound.set_nonblocking(true).map(|()| bound));
     bound.map_err(|source| ServeError::Listen { field, address, source })
+}
+
+/// Listens at a path. A socket without a listener, which an earlier process has left there, is removed; nothing else is.
+fn listen_at(path: &Path) -> Result<UnixListener, ServeError> {
+    let is_left_over = |error: &io::Error| {
+        error.kind() == io::ErrorKind::AddrInUse
+            && StdUnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    let listening = match UnixListener::bind(path) {
+        Err(error) if is_left_over(&error) => {
+            std::fs::remove_file(path).and_then(|()| UnixListener::bind(path))
+        }
+        bound => bound,
+    };
+    listening.map_err(|source| ServeError::Socket { path: path.to_owned(), source })
 }
 
 /// The name of this replica: in a cluster, the pod's name.

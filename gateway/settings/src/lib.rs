@@ -56,8 +56,8 @@ use backend::BACKENDS;
 use checks::{check_config, check_verbs};
 use setting::{Setting, Yaml, choices, settings, write_scalar};
 use values::{
-    backend_names, body_size, bytes_in_flight, cluster_name, exempt_namespaces, verb_path, write_list,
-    write_size,
+    backend_names, body_size, bytes_in_flight, cluster_name, exempt_namespaces, socket, verb_path,
+    write_list, write_path, write_size,
 };
 
 #[cfg(test)]
@@ -131,6 +131,9 @@ settings! {
     /// The address that kube-scheduler calls: an IP address and a port, IPv6 in brackets and quotes (`"[::]:8888"`). Port 0 selects a
     /// free port.
     address "address": SocketAddr, default(any_address(8888));
+    /// A Unix socket for [kube-scheduler's plugin](plugin.md): an absolute path in a folder that only kube-scheduler and the gateway
+    /// may enter. A socket that an earlier gateway has left there is replaced.
+    socket "socket" as (socket, write_path, SOCKET): PathBuf, absent("none");
     /// The largest request body: a [size](#sizes) from 64Ki to 1Gi. With `nodeCacheCapable: false` a call contains the objects of all
     /// nodes.
     max_request_bytes "maxRequestBytes" as (body_size, write_size, SIZE): usize, default(128 << 20);
@@ -467,6 +470,7 @@ impl Config {
             extender:
                 ExtenderSettings {
                     address,
+                    socket,
                     max_request_bytes: _,
                     max_bytes_in_flight: _,
                     tls,
@@ -496,6 +500,7 @@ impl Config {
         let (binds, bound) = (*binder != Binder::None, start.binder != Binder::None);
         let same = [
             ("extender.address", *address == start.extender.address),
+            ("extender.socket", *socket == start.extender.socket),
             ("extender.tls", *tls == start.extender.tls),
             ("extender.verbs", *verbs == start.extender.verbs),
             ("extender.calledFor", *called_for == start.extender.called_for),

@@ -76,6 +76,7 @@ pub(crate) const NOT_EMPTY: &str = r#""type": "string", "minLength": 1"#;
 pub(crate) const SIZE: &str =
     r#""type": ["string", "integer"], "pattern": "^[0-9]+(\\.[0-9]+)?(e[0-9]+|E[0-9]+|Ki|Mi|Gi|k|M|G)?$""#;
 pub(crate) const VERB_PATH: &str = r#""type": "string", "pattern": "^[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*$""#;
+pub(crate) const SOCKET: &str = r#""type": "string", "pattern": "^/.*[^/]$", "maxLength": 107"#;
 pub(crate) const URL: &str = r#""type": "string", "pattern": "^https?://""#;
 pub(crate) const OBJECT: &str = r#""type": "object""#;
 pub(crate) const LABELS: &str = r#""type": "object", "additionalProperties": {"type": "string"}"#;

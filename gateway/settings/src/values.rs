@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -251,6 +251,29 @@ pub(super) fn cluster_name(field: &Cursor<'_>) -> Option<String> {
         }
         Err(format!("{} is not a label of at most 63 lower case letters, digits and -", echo(text)))
     })
+}
+
+/// What the system takes as the path of a socket, in bytes (`sun_path` in unix(7), with a 0 at its end).
+const LONGEST_SOCKET: usize = 107;
+
+pub(super) fn socket(field: &Cursor<'_>) -> Option<PathBuf> {
+    field.parsed("an absolute path such as /run/extender-gateway/plugin.sock", |text| {
+        if !text.starts_with('/') || text.ends_with('/') {
+            return Err(format!("{} is not an absolute path of a file", echo(text)));
+        }
+        if text.len() > LONGEST_SOCKET {
+            return Err(format!(
+                "{} has {} bytes, and a socket's path at most {LONGEST_SOCKET}",
+                echo(text),
+                text.len()
+            ));
+        }
+        Ok(text.into())
+    })
+}
+
+pub(super) fn write_path(path: &Path, out: &mut Yaml) {
+    out.inline(&scalar(&path.display()));
 }
 
 pub(super) fn verb_path(field: &Cursor<'_>) -> Option<String> {

@@ -38,6 +38,7 @@ mod overload;
 mod overrides;
 mod packages;
 mod page;
+mod plugin;
 mod pod_counts;
 mod preempt;
 mod probes;

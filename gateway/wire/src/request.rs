@@ -112,15 +112,20 @@ impl Request {
         Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys })
     }
 
-    /// A request about one node.
+    /// A request about these nodes.
     ///
     /// # Errors
-    /// The pod is not a JSON object, or the name is not that of a node.
-    pub fn about(pod: &[u8], node: &str) -> Result<Self, WireError> {
+    /// The pod is not a JSON object, or a name is not that of a node.
+    pub fn about<'n>(pod: &[u8], nodes: impl IntoIterator<Item = &'n str>) -> Result<Self, WireError> {
         let mut body = br#"{"Pod":"#.to_vec();
         body.extend_from_slice(pod);
         body.extend_from_slice(br#","NodeNames":["#);
-        json::push_string(&mut body, node);
+        for (at, node) in nodes.into_iter().enumerate() {
+            if at > 0 {
+                body.push(b',');
+            }
+            json::push_string(&mut body, node);
+        }
         body.extend_from_slice(b"]}");
         Self::read(body.into())
     }

@@ -58,7 +58,7 @@ func (s *settings) checkBinaries() (err error) {
 			for _, name := range c.binaries() {
 				_, missing[name] = product.Binary(name)
 			}
-			if c.kind == gateway {
+			if c.kind == gateway || c.kind == plugin {
 				_, missing[c.language] = c.policyProgram()
 			}
 		}

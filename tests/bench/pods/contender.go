@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -23,15 +24,17 @@ const (
 	echo      = "echo"
 	plain     = "plain"
 	gateway   = "gateway"
+	// plugin is the same gateway, asked by a plugin of kube-scheduler.
+	plugin = "plugin"
 )
 
 // kinds are all, in the order of the report.
-var kinds = []string{none, unbatched, echo, plain, gateway}
+var kinds = []string{none, unbatched, echo, plain, gateway, plugin}
 
 // contender is one way to run kube-scheduler.
 type contender struct {
 	kind string
-	// declared, reads and table are only for the gateway's policies.
+	// declared, reads and table are only for the gateway's policies, whoever asks it.
 	declared, reads, table string
 	// language is that of the gateway's policies.
 	language string
@@ -58,8 +61,8 @@ type gateways struct{ declared, reads, tables, languages []string }
 // contendersOf has one contender of each kind, and of the gateway one for each variant.
 func contendersOf(chosen []string, of gateways) (list []contender) {
 	for _, kind := range chosen {
-		if kind == gateway {
-			list = append(list, of.contenders()...)
+		if kind == gateway || kind == plugin {
+			list = append(list, of.contenders(kind)...)
 		} else {
 			list = append(list, contender{kind: kind})
 		}
@@ -67,12 +70,12 @@ func contendersOf(chosen []string, of gateways) (list []contender) {
 	return list
 }
 
-func (g gateways) contenders() (list []contender) {
+func (g gateways) contenders(kind string) (list []contender) {
 	for _, declared := range or(g.declared, "pure") {
 		for _, reads := range or(g.reads, readsLabels) {
 			for _, table := range or(g.tables, "off") {
 				for _, language := range or(g.languages, rust) {
-					list = append(list, contender{kind: gateway, declared: declared, reads: reads, table: table, language: language})
+					list = append(list, contender{kind: kind, declared: declared, reads: reads, table: table, language: language})
 				}
 			}
 		}
@@ -102,7 +105,7 @@ const (
 )
 
 func (c contender) name() string {
-	if c.kind != gateway {
+	if c.kind != gateway && c.kind != plugin {
 		return c.kind
 	}
 	name := c.kind + "-" + c.declared
@@ -144,7 +147,7 @@ func (c contender) title(policies int) string {
 		if c.language == python {
 			declared += " Python"
 		}
-		title := "gateway, " + counted(policies, declared+" policy")
+		title := c.kind + ", " + counted(policies, declared+" policy")
 		if c.reads == readsAll {
 			title += " reading everything"
 		}
@@ -183,7 +186,7 @@ func (c contender) binaries() []string {
 	switch c.kind {
 	case echo:
 		return []string{product.EchoExtender}
-	case gateway:
+	case gateway, plugin:
 		return []string{product.Gateway}
 	case fit, unreserved, reserved, owned:
 		return []string{product.Gateway, product.Policies}
@@ -209,7 +212,7 @@ func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 		return e, e.ask(server, err)
 	case plain:
 		return e, e.startPlain(ctx)
-	case gateway:
+	case gateway, plugin:
 		return e, e.startGateway(ctx, c)
 	case fit, unreserved, reserved, owned:
 		return e, e.startReserving(ctx, c)
@@ -220,8 +223,10 @@ func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 
 // extenders are the processes of a contender and kube-scheduler's entries for them.
 type extenders struct {
-	stage     *stage
-	entries   []configv1.Extender
+	stage   *stage
+	entries []configv1.Extender
+	// plugin has the arguments of kube-scheduler's plugin, or "" for none.
+	plugin    string
 	processes []*process.Process
 }
 
@@ -256,10 +261,25 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 		backends = append(backends, backend(p, addresses[i], c))
 	}
 	config := product.NewConfig(e.stage.cluster, e.stage.mode, backends)
+	if c.kind == plugin {
+		return e.startBehindPlugin(ctx, config)
+	}
 	if c.other != "" {
 		return e.ask(product.StartGatewayAt(ctx, c.other, e.stage.cluster.Dir, config))
 	}
 	return e.ask(product.StartGateway(ctx, e.stage.cluster.Dir, config))
+}
+
+// startBehindPlugin starts a gateway that a plugin asks and no extender.
+func (e *extenders) startBehindPlugin(ctx context.Context, config product.Config) error {
+	config.Extender.Socket = filepath.Join(e.stage.cluster.Dir, "plugin.sock")
+	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, config)
+	if err != nil {
+		return err
+	}
+	e.processes = append(e.processes, server.Process)
+	e.plugin = fmt.Sprintf(`{"socket": %q}`, config.Extender.Socket)
+	return nil
 }
 
 // backend counts like a plain extender of weight 1.

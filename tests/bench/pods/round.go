@@ -60,7 +60,7 @@ func (b *stage) schedule(ctx context.Context, c contender, started *extenders) (
 		return o, err
 	}
 	options := c.options()
-	options.Extenders = started.entries
+	options.Extenders, options.GatewayPlugin = started.entries, started.plugin
 	scheduler, err := b.cluster.StartScheduler(ctx, options)
 	if err != nil {
 		return o, err

@@ -38,6 +38,8 @@ type Config struct {
 // Listener is the address of a port.
 type Listener struct {
 	Address string `json:"address"`
+	// Socket is the path for kube-scheduler's plugin, or "" for none; only of the extender.
+	Socket string `json:"socket,omitempty"`
 	// TLS is nil for plain HTTP.
 	TLS *TLS `json:"tls,omitempty"`
 	// Authorization is "Kubernetes", or "" for the gateway's default; not for the extender.

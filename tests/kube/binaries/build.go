@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Names of the programs under kube/cmd.
+// Names of the programs under kube/cmd, and of one that is part of the product.
 const (
 	Etcd          = "etcd"
 	APIServer     = "kube-apiserver"
 	Scheduler     = "kube-scheduler"
 	PlainExtender = "plain-extender"
 	Collector     = "otel-collector"
+	// PluginScheduler is kube-scheduler with the plugin of gateway/plugin.
+	PluginScheduler = "kube-scheduler-plugin"
 )
 
 // Build makes programs of kube/cmd and kube/schedulers available and returns the path of each. The first build compiles

@@ -2,7 +2,6 @@ package binaries
 
 import (
 	"path/filepath"
-	"slices"
 
 	"extender-gateway.io/tests/kube/schedulers"
 )
@@ -28,19 +27,23 @@ func (s sources) build(into string) []string {
 	return append(args, s.packages...)
 }
 
-// ownModules are the programs whose folder has its own go.mod: they would require newer versions of Kubernetes'
-// dependencies.
-var ownModules = []string{Collector}
+// ownModules are the folders of programs with their own go.mod. The collector would require newer versions of Kubernetes'
+// dependencies; the scheduler with the plugin is part of the product.
+var ownModules = map[string]string{
+	Collector:       filepath.Join("kube", "cmd", Collector),
+	PluginScheduler: filepath.Join("..", "gateway", "plugin", "kube-scheduler"),
+}
 
 // sourcesOf returns the packages of these programs: those of this module together, each other one alone.
 func sourcesOf(module string, names []string) (list []sources) {
 	here := sources{dir: module}
 	for _, name := range names {
+		folder, hasOwnModule := ownModules[name]
 		switch release, isOfAnother := schedulers.Find(name); {
 		case isOfAnother:
 			list = append(list, sources{dir: module, modFile: release.ModFile(), program: name, packages: release.Files()})
-		case slices.Contains(ownModules, name):
-			list = append(list, sources{dir: filepath.Join(module, "kube", "cmd", name), packages: []string{"."}})
+		case hasOwnModule:
+			list = append(list, sources{dir: filepath.Join(module, folder), program: name, packages: []string{"."}})
 		default:
 			here.packages = append(here.packages, "./kube/cmd/"+name)
 		}

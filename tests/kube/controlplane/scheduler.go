@@ -20,32 +20,32 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("write %s: %w", config, err)
 	}
-	program, err := c.schedulerOf(ctx, options.Release)
-	if err != nil {
+	program := options.program()
+	if err := c.buildScheduler(ctx, program); err != nil {
 		return nil, err
 	}
-	return c.runScheduler(ctx, program, options.Release, "--config="+config, "--feature-gates="+options.gates(),
+	return c.runScheduler(ctx, program, program, options.Release.readyPath(), "--config="+config, "--feature-gates="+options.gates(),
 		"--authentication-skip-lookup", "--authorization-always-allow-paths=/metrics,/healthz,/readyz")
 }
 
 // RunScheduler runs the newest kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its
 // log has the name.
 func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Server, error) {
-	return c.runScheduler(ctx, name, Release{}, flags...)
+	return c.runScheduler(ctx, name, binaries.Scheduler, Release{}.readyPath(), flags...)
 }
 
-func (c *Cluster) runScheduler(ctx context.Context, name string, release Release, flags ...string) (*process.Server, error) {
+func (c *Cluster) runScheduler(ctx context.Context, name, program, readyPath string, flags ...string) (*process.Server, error) {
 	secure, err := c.reserve()
 	if err != nil {
 		return nil, err
 	}
 	own := []string{"--bind-address=127.0.0.1", "--secure-port=" + secure.String(), "--permit-port-sharing"}
-	p, err := c.startAs(name, release.program(), replaced(flags, own)...)
+	p, err := c.startAs(name, program, replaced(flags, own)...)
 	if err != nil {
 		return nil, err
 	}
 	return &process.Server{Process: p, Address: secure.Address()}, p.Until(ctx, "ready", func(ctx context.Context) error {
-		_, err := call.Get(ctx, trusting, secure.URL("https")+release.readyPath())
+		_, err := call.Get(ctx, trusting, secure.URL("https")+readyPath)
 		return err
 	})
 }
@@ -55,18 +55,17 @@ func SchedulerMetrics(ctx context.Context, address string) (page string, err err
 	return call.Get(ctx, trusting, "https://"+address+"/metrics")
 }
 
-// schedulerOf makes the kube-scheduler of a release available and returns its name.
-func (c *Cluster) schedulerOf(ctx context.Context, release Release) (string, error) {
-	program := release.program()
+// buildScheduler makes a kube-scheduler available.
+func (c *Cluster) buildScheduler(ctx context.Context, program string) error {
 	if _, built := c.programs[program]; built {
-		return program, nil
+		return nil
 	}
 	paths, err := binaries.Build(ctx, program)
 	if err != nil {
-		return "", err
+		return err
 	}
 	c.programs[program] = paths[program]
-	return program, nil
+	return nil
 }
 
 // trusting accepts the self-signed certificate that a scheduler makes at each start.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
+
+	"extender-gateway.io/tests/kube/binaries"
 )
 
 // SchedulerOptions are the differences between the schedulers of tests. The zero value is a default scheduler
@@ -27,6 +29,22 @@ type SchedulerOptions struct {
 	FeatureGates map[string]bool
 	// Release selects another kube-scheduler than that of this Go module.
 	Release Release
+	// GatewayPlugin has the arguments of the gateway's plugin as JSON; "" is a kube-scheduler without it.
+	GatewayPlugin string
+}
+
+// gatewayPlugin is the name of the plugin of gateway/plugin. Its weight is that of an extender with weight 1.
+const (
+	gatewayPlugin       = "ExtenderGateway"
+	gatewayPluginWeight = 10
+)
+
+// program is the kube-scheduler for the options.
+func (o SchedulerOptions) program() string {
+	if o.GatewayPlugin != "" {
+		return binaries.PluginScheduler
+	}
+	return o.Release.program()
 }
 
 // gates are FeatureGates as a flag's value, sorted so that the same gates are the same text.
@@ -100,6 +118,10 @@ func (o SchedulerOptions) configuration(kubeconfig string) *configv1.KubeSchedul
 		Profiles:                 []configv1.KubeSchedulerProfile{{Plugins: o.plugins()}},
 		Extenders:                o.Extenders,
 	}
+	if o.GatewayPlugin != "" {
+		args := runtime.RawExtension{Raw: []byte(o.GatewayPlugin)}
+		config.Profiles[0].PluginConfig = []configv1.PluginConfig{{Name: gatewayPlugin, Args: args}}
+	}
 	config.LeaderElection.LeaderElect = new(false)
 	config.ClientConnection.Kubeconfig = kubeconfig
 	if o.APICalls == Unlimited {
@@ -113,8 +135,13 @@ func (o SchedulerOptions) plugins() *configv1.Plugins {
 	for _, name := range o.Without {
 		plugins.MultiPoint.Disabled = append(plugins.MultiPoint.Disabled, configv1.Plugin{Name: name})
 	}
+	if o.GatewayPlugin != "" {
+		plugins.MultiPoint.Enabled = []configv1.Plugin{{Name: gatewayPlugin, Weight: new(int32(gatewayPluginWeight))}}
+	}
 	if o.Scores == ExtenderScoresOnly {
 		plugins.Score.Disabled = []configv1.Plugin{{Name: "*"}}
+		// Where all are disabled, MultiPoint enables none.
+		plugins.Score.Enabled = plugins.MultiPoint.Enabled
 	}
 	return plugins
 }

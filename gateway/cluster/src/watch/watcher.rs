@@ -164,6 +164,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         self.table.unreadable().replace(unreadable);
         self.table.replace(list);
         self.table.source_health().received();
+        self.table.source_health().advanced_to(&version);
         if self.state.set_listed() {
             tracing::info!(known = self.table.count(), "listed all {}; watching for changes", T::OBJECTS);
         }
@@ -254,6 +255,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             (version, true) if version.is_empty() => position,
             (version, _) => Some(self::version(version)?),
         };
+        self.advanced();
         self.note_working();
         Ok(())
     }
@@ -269,7 +271,15 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         if !head.resource_version.is_empty() {
             self.position = Some(head.resource_version);
         }
+        self.advanced();
         self.note_working();
+    }
+
+    /// The table has everything up to this position.
+    fn advanced(&self) {
+        if let Some(position) = &self.position {
+            self.table.source_health().advanced_to(position);
+        }
     }
 
     fn reject(&self, head: &ObjectHead, error: &str) {

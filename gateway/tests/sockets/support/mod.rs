@@ -27,7 +27,7 @@ use extender_gateway_pace::cadences::Cadences;
 use extender_gateway_serve::assembly::Assembly;
 use extender_gateway_settings::Config;
 use tokio::{
-    net::{TcpListener, TcpSocket},
+    net::{TcpListener, TcpSocket, UnixListener},
     task::yield_now,
     time::timeout,
 };
@@ -88,8 +88,13 @@ impl Gateway {
 
     /// Starts one with `nodes` and `backends` of a configuration, and these cadences.
     pub(crate) async fn start_paced(rest: &str, cadences: Cadences) -> Self {
+        Self::start_as_paced("", rest, cadences).await
+    }
+
+    /// The same with these further fields of `extender`.
+    pub(crate) async fn start_as_paced(extender: &str, rest: &str, cadences: Cadences) -> Self {
         let parts = Parts { cadences, ..Parts::of(observer()) };
-        Self::start_in_full(configuration("", rest), parts, std::future::pending()).await
+        Self::start_in_full(configuration(extender, rest), parts, std::future::pending()).await
     }
 
     /// The same with another resolver of the backends' hosts.
@@ -129,7 +134,8 @@ impl Gateway {
         let door = Arc::new(Door::new(served, Arc::clone(&observer)));
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
-        let served = tokio::spawn(door::serve(Entrance { listener, tls }, Arc::clone(&door), stop));
+        let socket = config.extender.socket.map(|path| UnixListener::bind(path).unwrap());
+        let served = tokio::spawn(door::serve(Entrance { listener, tls, socket }, Arc::clone(&door), stop));
         Self { address, metrics, observer, table, pods, door, served }
     }
 

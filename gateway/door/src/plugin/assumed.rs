@@ -1,0 +1,59 @@
+//! Pods that kube-scheduler has placed and not bound yet, as its plugin tells.
+
+use std::collections::HashMap;
+
+use extender_gateway_decide::{AssumedPod, BindEnd, Decider};
+use parking_lot::Mutex;
+
+use super::{
+    invalid,
+    v1alpha1::{Assumed, Change, change::Change as Kind},
+};
+use crate::answer::CallRefusal;
+
+/// The most changes of a call, and the most pods whose end was not told. kube-scheduler binds some hundred at a time.
+pub(super) const MOST_CHANGES: usize = 10_000;
+
+/// The pods whose end was not told, by their UIDs.
+#[derive(Debug, Default)]
+pub(crate) struct AssumedPods(Mutex<HashMap<String, (String, AssumedPod)>>);
+
+impl AssumedPods {
+    /// Applies what a caller tells, before its call is decided. Each may be told again.
+    pub(super) fn apply(&self, changes: Vec<Change>, decider: &Decider) -> Result<(), CallRefusal> {
+        for Change { change } in changes {
+            match change {
+                Some(Kind::Assumed(Assumed { pod, node })) => {
+                    let pod =
+                        decider.pod(&pod).map_err(|error| invalid(&format!("an assumed pod: {error}")))?;
+                    self.assume(pod.uid(), node, |node| decider.assume(&pod, node));
+                }
+                Some(Kind::Forgotten(uid)) => self.end(&uid, BindEnd::NotBound),
+                Some(Kind::Bound(uid)) => self.end(&uid, BindEnd::Bound),
+                // Of a newer plugin.
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn assume(&self, uid: &str, node: String, assume: impl FnOnce(&str) -> Option<AssumedPod>) {
+        let mut pods = self.0.lock();
+        if pods.get(uid).is_some_and(|(known, _)| *known == node) {
+            return;
+        }
+        let Some(assumed) = assume(&node) else { return };
+        if pods.len() >= MOST_CHANGES {
+            // Their ends count as uncertain: they count for a while.
+            pods.clear();
+        }
+        pods.insert(uid.to_owned(), (node, assumed));
+    }
+
+    fn end(&self, uid: &str, end: BindEnd) {
+        let ended = self.0.lock().remove(uid);
+        if let Some((_, assumed)) = ended {
+            assumed.end(end);
+        }
+    }
+}

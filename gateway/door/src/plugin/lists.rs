@@ -1,0 +1,241 @@
+//! Lists of node names that plugins have sent, so that calls name nodes by their positions.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use extender_gateway_contract::protobuf::fields;
+use extender_gateway_core::BackendFailure;
+use extender_gateway_object::limits::LONGEST_NAME;
+use extender_gateway_pace::fair_queue::Flow;
+use parking_lot::Mutex;
+
+use super::{assumed::MOST_CHANGES, invalid, v1alpha1::Nodes};
+use crate::answer::CallRefusal;
+
+/// The most names of a list, as for an extender's call.
+const MOST_NAMES: usize = 100_000;
+/// The most bytes of an id.
+const LONGEST_ID: usize = 64;
+/// The most lists of one flow: kube-scheduler has one, and for a while its last one; a standby has its own.
+const MOST_OF_A_FLOW: usize = 4;
+/// The most bytes of all lists. A cluster of 15,000 nodes has some hundred thousand.
+const MOST_BYTES: usize = 64 << 20;
+/// The fields of a request that are counted before they are decoded.
+const NODES: u32 = 2;
+const NAMES: u32 = 2;
+const CHANGES: u32 = 3;
+
+/// A list of names.
+#[derive(Debug)]
+struct List {
+    flow: Flow,
+    id: String,
+    names: Vec<String>,
+    bytes: usize,
+}
+
+/// The lists that were sent, those used last at the end. One caller cannot replace another's.
+#[derive(Debug, Default)]
+pub(crate) struct NodeLists(Mutex<VecDeque<Arc<List>>>);
+
+/// The nodes of a call.
+#[derive(Debug)]
+pub(super) struct Offered {
+    list: Arc<List>,
+    /// Their positions in the list, ascending; `None` for all.
+    positions: Option<Vec<u32>>,
+}
+
+impl Offered {
+    pub(super) fn len(&self) -> usize {
+        self.positions.as_ref().map_or(self.list.names.len(), Vec::len)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|at| &*self.list.names[self.position(at) as usize])
+    }
+
+    /// The position in the list of the node at this place of the call.
+    pub(super) fn position(&self, at: usize) -> u32 {
+        match &self.positions {
+            Some(positions) => positions[at],
+            None => u32::try_from(at).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Refuses a request with more names than a list has, or more changes than a call: decoded, each takes a multiple of its
+/// bytes.
+pub(super) fn check_size(message: &[u8]) -> Result<(), CallRefusal> {
+    let unreadable = |failure: BackendFailure| invalid(&failure.detail);
+    let (mut names, mut changes) = (0, 0);
+    for field in fields(message) {
+        match field.map_err(unreadable)? {
+            (NODES, Some(nodes)) => {
+                for field in fields(nodes) {
+                    names += usize::from(field.map_err(unreadable)?.0 == NAMES);
+                }
+            }
+            (CHANGES, _) => changes += 1,
+            _ => {}
+        }
+    }
+    if changes > MOST_CHANGES {
+        return Err(invalid(&format!("{changes} changes of pods, at most {MOST_CHANGES}")));
+    }
+    if names > MOST_NAMES {
+        Err(invalid(&format!("{names} names of nodes, at most {MOST_NAMES}")))
+    } else {
+        Ok(())
+    }
+}
+
+impl NodeLists {
+    /// The nodes that a call is about; `None` if their list is not known.
+    pub(super) fn offered(&self, flow: Flow, nodes: Option<Nodes>) -> Result<Option<Offered>, CallRefusal> {
+        let Nodes { list: id, names, offered } = nodes.ok_or_else(|| invalid("the request has no nodes"))?;
+        if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(invalid(&format!("nodes.list has not 1 to {LONGEST_ID} printable ASCII characters")));
+        }
+        let list = if names.is_empty() { self.find(flow, &id) } else { Some(self.add(flow, id, names)?) };
+        let Some(list) = list else { return Ok(None) };
+        let positions = if offered.is_empty() { None } else { Some(positions(&offered, list.names.len())?) };
+        Ok(Some(Offered { list, positions }))
+    }
+
+    fn find(&self, flow: Flow, id: &str) -> Option<Arc<List>> {
+        let mut lists = self.0.lock();
+        let at = lists.iter().position(|list| list.flow == flow && list.id == id)?;
+        let list = lists.remove(at)?;
+        lists.push_back(Arc::clone(&list));
+        Some(list)
+    }
+
+    fn add(&self, flow: Flow, id: String, names: Vec<String>) -> Result<Arc<List>, CallRefusal> {
+        if let Some(name) = names.iter().find(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+            return Err(invalid(&format!("a node's name has {} bytes, not 1 to {LONGEST_NAME}", name.len())));
+        }
+        let bytes = names.iter().map(|name| size_of::<String>() + name.len()).sum();
+        let list = Arc::new(List { flow, id, names, bytes });
+        let mut lists = self.0.lock();
+        lists.retain(|known| known.flow != flow || known.id != list.id);
+        if lists.iter().filter(|known| known.flow == flow).count() >= MOST_OF_A_FLOW {
+            let oldest = lists.iter().position(|known| known.flow == flow);
+            oldest.map(|at| lists.remove(at));
+        }
+        lists.push_back(Arc::clone(&list));
+        while lists.len() > 1 && lists.iter().map(|list| list.bytes).sum::<usize>() > MOST_BYTES {
+            lists.pop_front();
+        }
+        Ok(list)
+    }
+}
+
+/// The positions whose bits are set.
+fn positions(bits: &[u8], count: usize) -> Result<Vec<u32>, CallRefusal> {
+    if bits.len() != count.div_ceil(8) {
+        return Err(invalid(&format!("nodes.offered has {} bytes, and the list {count} nodes", bits.len())));
+    }
+    let set = |at: &usize| bits[at / 8] >> (at % 8) & 1 == 1;
+    if (count..bits.len() * 8).any(|at| set(&at)) {
+        return Err(invalid(&format!("nodes.offered has a node beyond the {count} of the list")));
+    }
+    Ok((0..count).filter(set).filter_map(|at| u32::try_from(at).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use extender_gateway_contract::protobuf::put_bytes;
+
+    use super::*;
+
+    const FLOW: Flow = Flow::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+    fn nodes(list: &str, names: &[&str], offered: &'static [u8]) -> Nodes {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Nodes { list: list.into(), names, offered: offered.into() }
+    }
+
+    fn names(offered: &Offered) -> Vec<&str> {
+        offered.names().collect()
+    }
+
+    #[test]
+    fn a_list_is_sent_once_and_named_after_that() {
+        let lists = NodeLists::default();
+        assert!(lists.offered(FLOW, Some(nodes("1", &[], b""))).unwrap().is_none(), "it was not sent");
+        let all = lists.offered(FLOW, Some(nodes("1", &["a", "b", "c"], b""))).unwrap().unwrap();
+        assert_eq!((all.len(), names(&all)), (3, vec!["a", "b", "c"]));
+        let some = lists.offered(FLOW, Some(nodes("1", &[], b"\x05"))).unwrap().unwrap();
+        assert_eq!((names(&some), some.position(1)), (vec!["a", "c"], 2));
+        assert!(
+            lists.offered(Flow::Own, Some(nodes("1", &[], b""))).unwrap().is_none(),
+            "it is another caller's"
+        );
+        // Sent again, with other names.
+        lists.offered(FLOW, Some(nodes("1", &["x"], b""))).unwrap();
+        assert_eq!(names(&lists.offered(FLOW, Some(nodes("1", &[], b""))).unwrap().unwrap()), ["x"]);
+        assert_eq!(lists.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_caller_has_a_few_lists_and_those_used_last() {
+        let lists = NodeLists::default();
+        lists.offered(Flow::Own, Some(nodes("another", &["a"], b""))).unwrap();
+        for id in ["1", "2", "3", "4"] {
+            lists.offered(FLOW, Some(nodes(id, &["a"], b""))).unwrap();
+        }
+        let is_known = |flow, id: &str| lists.offered(flow, Some(nodes(id, &[], b""))).unwrap().is_some();
+        assert!(is_known(FLOW, "1"));
+        lists.offered(FLOW, Some(nodes("5", &["a"], b""))).unwrap();
+        let known = ["1", "2", "3", "4", "5"].map(|id| is_known(FLOW, id));
+        assert_eq!(known, [true, false, true, true, true]);
+        assert!(is_known(Flow::Own, "another"));
+    }
+
+    #[test]
+    fn nodes_that_are_none_are_refused() {
+        let long = "n".repeat(LONGEST_NAME + 1);
+        let cases = [
+            (None, "no nodes"),
+            (Some(nodes("", &["a"], b"")), "nodes.list"),
+            (Some(nodes("a b", &["a"], b"")), "nodes.list"),
+            (Some(nodes(&"1".repeat(65), &["a"], b"")), "nodes.list"),
+            (Some(nodes("1", &[""], b"")), "0 bytes"),
+            (Some(nodes("1", &[&long], b"")), "1025 bytes"),
+            (Some(nodes("1", &["a"], b"\x01\x01")), "2 bytes, and the list 1"),
+            (Some(nodes("1", &["a"], b"\x02")), "beyond the 1"),
+        ];
+        for (nodes, part) in cases {
+            let refusal = NodeLists::default().offered(FLOW, nodes).unwrap_err();
+            assert!(refusal.text.contains(part), "{}", refusal.text);
+        }
+    }
+
+    /// A field with nothing in it.
+    fn empty(field: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_bytes(field, b"", &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn names_are_counted_before_they_are_decoded() {
+        // nodes { names: "" } takes two bytes a name.
+        let request = |names: usize| {
+            let nodes = empty(NAMES).repeat(names);
+            let mut request = Vec::new();
+            put_bytes(NODES, &nodes, &mut request);
+            request
+        };
+        assert!(check_size(&request(MOST_NAMES)).is_ok());
+        let mut twice = request(MOST_NAMES);
+        twice.extend(request(1));
+        assert!(check_size(&twice).unwrap_err().text.contains("100001 names"));
+        assert!(check_size(b"\xff").is_err());
+        let changes = |count: usize| empty(CHANGES).repeat(count);
+        assert!(check_size(&changes(MOST_CHANGES)).is_ok());
+        assert!(check_size(&changes(MOST_CHANGES + 1)).unwrap_err().text.contains("10001 changes"));
+    }
+}
