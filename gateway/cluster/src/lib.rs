@@ -89,6 +89,11 @@ impl SourceHealth {
         }
     }
 
+    /// Whether everything up to this resource version was received.
+    pub fn has_reached(&self, version: u64) -> bool {
+        self.version.load(Ordering::Relaxed) >= version
+    }
+
     /// Waits until everything up to this resource version was received.
     pub async fn reached(&self, version: u64) {
         loop {
@@ -96,7 +101,7 @@ impl SourceHealth {
             let mut advanced = pin!(advanced);
             // From here on no advance is missed.
             advanced.as_mut().enable();
-            if self.version.load(Ordering::Relaxed) >= version {
+            if self.has_reached(version) {
                 return;
             }
             advanced.await;

@@ -272,7 +272,7 @@ impl Decider {
         let pods = counted.as_ref().filter(|_| pods > 0).map(|table| table.source_health.reached(pods));
         let caught_up = join(OptionFuture::from(nodes), OptionFuture::from(pods));
         let _ = timeout_at(self.settings.unknown_nodes_deadline(began), caught_up).await;
-        if let Some(pods) = counted.as_ref().filter(|pods| pods.is_counting()) {
+        if let Some(pods) = counted {
             pods.pass_on(self.settings.tables.node_tables());
         }
     }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use extender_gateway_backend::{Backend, info::ClusterTables};
 use extender_gateway_cluster::{
     binder::{ApiserverError, BindingState},
+    head::ObjectHead,
     pods::{AssumptionId, PodTable},
 };
 use extender_gateway_core::{
@@ -132,10 +133,14 @@ impl Decider {
         Ok(self.assumed(pods, pod, &assignment.node))
     }
 
-    /// Counts a pod on the node that kube-scheduler has chosen for it. `None` if no pods are counted, or the watch of pods
-    /// already has it on a node.
-    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {
-        self.assumed(self.counted_pods()?, pod, node)
+    /// Counts a pod, of this JSON, on the node that kube-scheduler has chosen for it. `None` if no pods are counted, if the watch
+    /// of pods already has it on a node, or if it is gone: nothing would end that.
+    pub fn assume(&self, json: &[u8], pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {
+        let pods = self.counted_pods()?;
+        let version = ObjectHead::of(json).resource_version.parse();
+        let is_gone = pods.get(pod.uid()).is_none()
+            && version.is_ok_and(|version| pods.source_health.has_reached(version));
+        if is_gone || !pod.node_name().is_empty() { None } else { self.assumed(pods, pod, node) }
     }
 
     fn assumed(&self, pods: &Arc<PodTable>, pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {

@@ -115,7 +115,8 @@ impl Context<'_> {
             Method::Place => {
                 let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
-                self.door.assumed.apply(changes, decider)?;
+                self.door.assumed.apply(changes, decider);
+                self.door.assumed.to_be_placed(&pod, decider);
                 if nodes_at.max(pods_at) > 0 {
                     decider.caught_up(nodes_at, pods_at, call.started).await;
                 }

@@ -197,10 +197,6 @@ async fn errors_are_those_of_the_http_address() {
     let request = |pod: &'static [u8], nodes| {
         PlaceRequest { pod: pod.into(), nodes, ..PlaceRequest::default() }.encode_to_vec()
     };
-    let strange = |pod: &'static [u8]| {
-        let change = Some(Kind::Assumed(Assumed { pod: pod.into(), node: "a".into() }));
-        PlaceRequest { changes: vec![Change { change }], ..PlaceRequest::default() }.encode_to_vec()
-    };
     let some = || Some(nodes("1", &["a"], b""));
     let twice = Some(nodes("2", &["a", "a"], b""));
     for (method, body, code, text) in [
@@ -208,7 +204,6 @@ async fn errors_are_those_of_the_http_address() {
         ("Place", framed(&request(b"{}", None)), "3", "the request has no nodes"),
         ("Place", framed(&request(b"{}", twice)), "3", "a name is in the list of nodes twice"),
         ("Place", framed(&request(b"no", some())), "3", "bad request"),
-        ("Place", framed(&strange(br#"{"metadata":1}"#)), "3", "an assumed pod: "),
         ("Place", framed(b"\xff\xff"), "3", "cannot decode"),
         ("Place", Bytes::from_static(b"x"), "3", "no gRPC message"),
         ("Bind", framed(b""), "12", "has no method Bind; expected Place or Score"),
@@ -242,6 +237,14 @@ async fn a_pod_that_was_placed_counts_until_it_is_forgotten() {
         let pod = json!({"metadata": {"name": uid, "namespace": "shop", "uid": uid}, "spec": {"containers": [{"name": "c", "resources": requests}]}});
         Kind::Assumed(Assumed { pod: pod.to_string().into(), node: node.into() })
     };
+    let strange = Kind::Assumed(Assumed { pod: br#"{"metadata":1}"#.as_slice().into(), node: "a".into() });
+    plugin.gateway.pods.as_ref().unwrap().source_health.advanced_to("9");
+    let with = |uid: &str, key: &str, value: &str| {
+        let Kind::Assumed(Assumed { pod, node }) = placed(uid, "b") else { panic!("it is another change") };
+        let mut pod: serde_json::Value = serde_json::from_slice(&pod).unwrap();
+        pod[if key == "nodeName" { "spec" } else { "metadata" }][key] = json!(value);
+        Kind::Assumed(Assumed { pod: pod.to_string().into(), node })
+    };
     for (step, changes, expected) in [
         ("nothing was placed", vec![], [0, 0]),
         ("two were", vec![placed("p1", "a"), placed("p2", "a")], [500, 0]),
@@ -251,6 +254,16 @@ async fn a_pod_that_was_placed_counts_until_it_is_forgotten() {
         ("a bound one counts until the watch says otherwise", vec![Kind::Bound("p2".into())], [250, 250]),
         ("it can be forgotten no more", vec![Kind::Forgotten("p2".into())], [250, 250]),
         ("forgotten twice", vec![Kind::Forgotten("p1".into()), Kind::Forgotten("p1".into())], [250, 0]),
+        ("the pod of the call itself", vec![placed("u1", "b")], [250, 0]),
+        ("it is placed after that", vec![placed("p3", "b")], [250, 250]),
+        (
+            "one that cannot be read does not keep others",
+            vec![strange, Kind::Forgotten("p3".into())],
+            [250, 0],
+        ),
+        ("bound ones are the watch's", vec![with("p4", "nodeName", "b")], [250, 0]),
+        ("one of which the watch has seen the end", vec![with("p5", "resourceVersion", "9")], [250, 0]),
+        ("one of which it has not seen the beginning", vec![with("p6", "resourceVersion", "10")], [250, 250]),
     ] {
         let outcome = plugin.outcome_after(changes, nodes("1", &["a", "b"], b"")).await;
         assert!(matches!(outcome, Outcome::Placement(_)), "{step}");

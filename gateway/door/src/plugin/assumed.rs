@@ -5,11 +5,7 @@ use std::collections::HashMap;
 use extender_gateway_decide::{AssumedPod, BindEnd, Decider};
 use parking_lot::Mutex;
 
-use super::{
-    invalid,
-    v1alpha1::{Assumed, Change, change::Change as Kind},
-};
-use crate::answer::CallRefusal;
+use super::v1alpha1::{Assumed, Change, change::Change as Kind};
 
 /// The most changes of a call, and the most pods whose end was not told. kube-scheduler binds some hundred at a time.
 pub(super) const MOST_CHANGES: usize = 10_000;
@@ -19,14 +15,15 @@ pub(super) const MOST_CHANGES: usize = 10_000;
 pub(crate) struct AssumedPods(Mutex<HashMap<String, (String, AssumedPod)>>);
 
 impl AssumedPods {
-    /// Applies what a caller tells, before its call is decided. Each may be told again.
-    pub(super) fn apply(&self, changes: Vec<Change>, decider: &Decider) -> Result<(), CallRefusal> {
+    /// Applies what a caller tells, before its call is decided. Each may be told again. A pod that cannot be read does not count;
+    /// status names it.
+    pub(super) fn apply(&self, changes: Vec<Change>, decider: &Decider) {
         for Change { change } in changes {
             match change {
-                Some(Kind::Assumed(Assumed { pod, node })) => {
-                    let pod =
-                        decider.pod(&pod).map_err(|error| invalid(&format!("an assumed pod: {error}")))?;
-                    self.assume(pod.uid(), node, |node| decider.assume(&pod, node));
+                Some(Kind::Assumed(Assumed { pod: json, node })) => {
+                    if let Ok(pod) = decider.pod(&json) {
+                        self.assume(pod.uid(), node, |node| decider.assume(&json, &pod, node));
+                    }
                 }
                 Some(Kind::Forgotten(uid)) => self.end(&uid, BindEnd::NotBound),
                 Some(Kind::Bound(uid)) => self.end(&uid, BindEnd::Bound),
@@ -34,7 +31,16 @@ impl AssumedPods {
                 None => {}
             }
         }
-        Ok(())
+    }
+
+    /// A pod that is to be placed has no node: kube-scheduler may have been restarted, and not told its end.
+    pub(super) fn to_be_placed(&self, json: &[u8], decider: &Decider) {
+        if self.0.lock().is_empty() {
+            return;
+        }
+        if let Ok(pod) = decider.pod(json) {
+            self.end(pod.uid(), BindEnd::NotBound);
+        }
     }
 
     fn assume(&self, uid: &str, node: String, assume: impl FnOnce(&str) -> Option<AssumedPod>) {

@@ -1,0 +1,104 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	door "extender-gateway.io/plugin/internal/doorv1alpha1"
+)
+
+const (
+	attemptKey fwk.StateKey = Name + "/attempt"
+	scoresKey  fwk.StateKey = Name + "/scores"
+)
+
+// attempt is what PreFilter has learned, for the other extension points.
+type attempt struct {
+	// list is nil if no gateway answers and this is ignored: the pod is placed without policies, and counts.
+	list *nodeList
+	// pod is its JSON.
+	pod        []byte
+	rejections rejections
+	// isScored is false if scores depend on the nodes that are left.
+	isScored bool
+	scores   scores
+	// removed are the pods that a dry run of a preemption has removed, by node; nil until then.
+	removed map[string]sets.Set[types.UID]
+}
+
+// newAttempt checks the answer.
+func newAttempt(list *nodeList, pod []byte, placement *door.Placement) (*attempt, error) {
+	nodes := len(list.names)
+	rejections, err := rejectionsOf(placement, nodes)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := scoresOf(placement.GetTotals(), nodes, nodes-rejections.count, rejections.accepts)
+	if err != nil {
+		return nil, err
+	}
+	return &attempt{list: list, pod: pod, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores}, nil
+}
+
+// Clone implements framework.StateData. Only removed changes later.
+func (a *attempt) Clone() fwk.StateData {
+	clone := *a
+	clone.removed = maps.Clone(a.removed)
+	for node, pods := range clone.removed {
+		clone.removed[node] = pods.Clone()
+	}
+	return &clone
+}
+
+// remove notes that a dry run has removed a pod of the node.
+func (a *attempt) remove(node string, pod types.UID) {
+	if a.removed == nil {
+		a.removed = map[string]sets.Set[types.UID]{}
+	}
+	if a.removed[node] == nil {
+		a.removed[node] = sets.New[types.UID]()
+	}
+	a.removed[node].Insert(pod)
+}
+
+// restore takes remove back. A pod that was not removed is a nominated one.
+func (a *attempt) restore(node string, pod types.UID) { a.removed[node].Delete(pod) }
+
+// status of a node in Filter.
+func (a *attempt) status(node fwk.NodeInfo) *fwk.Status {
+	position, err := a.list.position(node)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	status := a.rejections.status(position)
+	if status.Code() == fwk.Unschedulable && len(a.removed[nameOf(node)]) > 0 {
+		return nil
+	}
+	return status
+}
+
+// nodeScores are the scores of an attempt. Clone does not copy them: they never change.
+type nodeScores struct {
+	list   *nodeList
+	scores scores
+}
+
+// Clone implements framework.StateData.
+func (s *nodeScores) Clone() fwk.StateData { return s }
+
+// stateOf reads what an earlier extension point has written.
+func stateOf[S fwk.StateData](state fwk.CycleState, key fwk.StateKey, writer string) (written S, err error) {
+	found, err := state.Read(key)
+	if err != nil {
+		return written, fmt.Errorf("%s has not run: enable plugin %s at all its extension points, under multiPoint (%w)", writer, Name, err)
+	}
+	written, isOne := found.(S)
+	if !isOne {
+		return written, fmt.Errorf("another plugin has written %T to the state of plugin %s", found, Name)
+	}
+	return written, nil
+}

@@ -1,0 +1,130 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	door "extender-gateway.io/plugin/internal/doorv1alpha1"
+)
+
+const (
+	// maxMessageBytes has room for 100,000 nodes with their names or reasons.
+	maxMessageBytes = 64 << 20
+	// maxReconnectDelay bounds how long a gateway that is back stays unused.
+	maxReconnectDelay = time.Second
+	// outcomeTrailer comes with each status of a gateway, and with none of gRPC itself.
+	outcomeTrailer = "extender-outcome"
+)
+
+// gateway calls the gateway at a socket.
+type gateway struct {
+	args
+	placed     *placed
+	connection *grpc.ClientConn
+	client     door.DoorServiceClient
+}
+
+// newGateway connects when the first call is made.
+func newGateway(a args, told *placed) (*gateway, error) {
+	// A dialer instead of a unix: target, in which some characters of paths have a meaning.
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", a.socket)
+	}
+	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay}
+	connection, err := grpc.NewClient("passthrough:///localhost",
+		grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: a.timeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		// The profile decides about failures; nothing is tried twice within a call.
+		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: connect to %s: %w", Name, a.socket, err)
+	}
+	return &gateway{args: a, placed: told, connection: connection, client: door.NewDoorServiceClient(connection)}, nil
+}
+
+// place decides about all nodes of the list, as they are at this resource version or later, and tells what has become of pods.
+func (g *gateway) place(ctx context.Context, pod []byte, list *nodeList, nodesAt uint64) (*door.Placement, error) {
+	return asked(g, ctx, list, nil, func(ctx context.Context, nodes *door.Nodes, options ...grpc.CallOption) (*door.Placement, bool, error) {
+		var trailer metadata.MD
+		news := g.placed.news()
+		request := &door.PlaceRequest{Pod: pod, Nodes: nodes, Changes: news.changes, NodesAt: nodesAt, PodsAt: news.podsAt}
+		response, err := g.client.Place(ctx, request, append(options, grpc.Trailer(&trailer))...)
+		if isTold(err, trailer) {
+			g.placed.told(news)
+		}
+		return response.GetPlacement(), response.GetUnknownList() != nil, err
+	})
+}
+
+// score decides about the offered nodes of the list.
+func (g *gateway) score(ctx context.Context, pod []byte, list *nodeList, offered []byte) (*door.Totals, error) {
+	return asked(g, ctx, list, offered, func(ctx context.Context, nodes *door.Nodes, options ...grpc.CallOption) (*door.Totals, bool, error) {
+		response, err := g.client.Score(ctx, &door.ScoreRequest{Pod: pod, Nodes: nodes}, options...)
+		return response.GetTotals(), response.GetUnknownList() != nil, err
+	})
+}
+
+// asked makes a call with the list's id, and repeats it with names if the gateway does not hold the list, for example because it
+// was restarted.
+func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byte,
+	call func(context.Context, *door.Nodes, ...grpc.CallOption) (answer *A, unknownList bool, err error),
+) (*A, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	nodes := &door.Nodes{List: list.id, Offered: offered}
+	for withNames := !list.known.Load(); ; withNames = true {
+		if withNames {
+			nodes.Names = list.names
+		}
+		var trailer metadata.MD
+		answer, unknownList, err := call(ctx, nodes, grpc.Trailer(&trailer))
+		switch {
+		case err != nil:
+			return nil, g.failure(err, trailer)
+		case answer != nil:
+			list.known.Store(true)
+			return answer, nil
+		case !unknownList:
+			return nil, fmt.Errorf("the gateway at %s answers something that this plugin does not know: use plugin and gateway of the same version", g.socket)
+		case withNames:
+			return nil, fmt.Errorf("the gateway at %s does not know a list of nodes that it was just sent", g.socket)
+		}
+		list.known.Store(false)
+	}
+}
+
+// errNoGateway is the cause of errors for which args.ignorable decides.
+var errNoGateway = errors.New("no gateway answers")
+
+// failure separates what a gateway answers from failures to get an answer.
+func (g *gateway) failure(err error, trailer metadata.MD) error {
+	message := status.Convert(err).Message()
+	switch status.Code(err) {
+	case codes.Canceled:
+		return err
+	case codes.Unimplemented:
+		return fmt.Errorf("%w at socket %s that this plugin can use (%s): use plugin and gateway of the same version", errNoGateway, g.socket, message)
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("%w at socket %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.socket, g.timeout, Name)
+	}
+	if len(trailer.Get(outcomeTrailer)) > 0 {
+		return errors.New(message)
+	}
+	if status.Code(err) == codes.ResourceExhausted {
+		// gRPC's own limit, on this side.
+		return fmt.Errorf("the gateway at socket %s cannot be asked: %s", g.socket, message)
+	}
+	return fmt.Errorf("%w at socket %s (%s): start extender-gateway with this path as extender.socket", errNoGateway, g.socket, message)
+}

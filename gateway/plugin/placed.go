@@ -1,0 +1,135 @@
+package plugin
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	door "extender-gateway.io/plugin/internal/doorv1alpha1"
+)
+
+// What is not yet told is bounded: a gateway that does not answer for long learns the rest from its watch of pods. With the limit of
+// bytes a call is never too large because of it.
+const (
+	// maxChanges is the protocol's limit for a call.
+	maxChanges     = 10_000
+	maxChangeBytes = 16 << 20
+)
+
+// placed is what the gateway is to be told of pods with the next call. All profiles share it. kube-scheduler makes one attempt at a
+// time; pods are bound and given up meanwhile.
+type placed struct {
+	mu      sync.Mutex
+	changes []*door.Change
+	// bytes is the size of the changes.
+	bytes int
+	// removed is the number of changes that were there before the first one.
+	removed uint64
+	// podsAt is the greatest resource version of a pod that has left a node, and toldAt that of the latest answered call.
+	podsAt, toldAt uint64
+}
+
+// news is what is told with a call.
+type news struct {
+	changes []*door.Change
+	// end is the number of changes up to the last one, since the start.
+	end uint64
+	// podsAt is 0 if there is nothing to wait for.
+	podsAt uint64
+}
+
+func (p *placed) add(change *door.Change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = append(p.changes, change)
+	p.bytes += proto.Size(change)
+	for len(p.changes) > maxChanges || p.bytes > maxChangeBytes {
+		p.drop()
+	}
+}
+
+// drop removes the oldest change. Calls may still read it.
+func (p *placed) drop() {
+	p.bytes -= proto.Size(p.changes[0])
+	p.changes = p.changes[1:]
+	p.removed++
+}
+
+func (p *placed) news() news {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := news{changes: p.changes[:len(p.changes):len(p.changes)], end: p.removed + uint64(len(p.changes))}
+	if p.podsAt > p.toldAt {
+		n.podsAt = p.podsAt
+	}
+	return n
+}
+
+// told is called after a call that has reached the gateway.
+func (p *placed) told(n news) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.removed < n.end {
+		p.drop()
+	}
+	p.toldAt = max(p.toldAt, n.podsAt)
+}
+
+// isTold reports whether the gateway has read what came with the call. With other errors of its own, such as that of an overload,
+// it may not have; to be told again does no harm.
+func isTold(err error, trailer metadata.MD) bool {
+	switch status.Code(err) {
+	case codes.OK:
+		return true
+	case codes.Unavailable, codes.InvalidArgument:
+		return len(trailer.Get(outcomeTrailer)) > 0
+	}
+	return false
+}
+
+// Reserve has the pod count on its node from the next call on, also one that was placed without policies.
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node string) (status *fwk.Status) {
+	defer recovered(ctx, "Reserve", &status)
+	// The pod of the attempt: that of Reserve is on the node already.
+	if asked, err := stateOf[*attempt](state, attemptKey, "PreFilter"); err == nil {
+		p.placed.add(&door.Change{Change: &door.Change_Assumed{Assumed: &door.Assumed{Pod: asked.pod, Node: node}}})
+	}
+	return nil
+}
+
+// Unreserve has the pod not count any more.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.placed.add(&door.Change{Change: &door.Change_Forgotten{Forgotten: string(pod.UID)}})
+}
+
+// PostBind has the pod count until the gateway's watch of pods says otherwise.
+func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.placed.add(&door.Change{Change: &door.Change_Bound{Bound: string(pod.UID)}})
+}
+
+// afterPodLeft notes how far the gateway's watch of pods must have come before a pod is tried again because another has left its node.
+// The object that a watch sends last has the resource version of its deletion.
+func (p *Plugin) afterPodLeft(_ klog.Logger, _ *corev1.Pod, before, _ any) (fwk.QueueingHint, error) {
+	if gone, isPod := before.(*corev1.Pod); isPod {
+		p.placed.left(gone.ResourceVersion)
+	}
+	return fwk.Queue, nil
+}
+
+func (p *placed) left(version string) {
+	at, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.podsAt = max(p.podsAt, at)
+}

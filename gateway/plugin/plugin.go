@@ -1,0 +1,92 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Name is the plugin's name in profiles.
+const Name = "ExtenderGateway"
+
+// Plugin asks one gateway for a profile.
+type Plugin struct {
+	gateway *gateway
+	lists   nodeLists
+	placed  *placed
+	// ignored and unscored limit the log lines about pods that are placed without policies, and without their scores.
+	ignored, unscored logLimit
+}
+
+var (
+	_ fwk.PreFilterPlugin     = &Plugin{}
+	_ fwk.PreFilterExtensions = &Plugin{}
+	_ fwk.FilterPlugin        = &Plugin{}
+	_ fwk.PreScorePlugin      = &Plugin{}
+	_ fwk.ScorePlugin         = &Plugin{}
+	_ fwk.ReservePlugin       = &Plugin{}
+	_ fwk.PostBindPlugin      = &Plugin{}
+	_ fwk.EnqueueExtensions   = &Plugin{}
+)
+
+// New makes the plugin of a profile. It does not connect: the gateway may start later than kube-scheduler.
+func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	parsed, err := parseArgs(object)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := instances.add(parsed.socket)
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := newGateway(parsed, placed)
+	if err != nil {
+		instances.remove()
+		return nil, err
+	}
+	return &Plugin{gateway: gateway, lists: newNodeLists(), placed: placed}, nil
+}
+
+// Name implements framework.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Close is called by kube-scheduler when it stops.
+func (p *Plugin) Close() error {
+	instances.remove()
+	return p.gateway.connection.Close()
+}
+
+// instances are the plugins of this process. Two gateways would each lack the pods that the other one has placed.
+var instances registry
+
+// registry counts the plugins that use the process' only socket.
+type registry struct {
+	mu     sync.Mutex
+	socket string
+	count  int
+	// placed is of these plugins: pods of all profiles count for each of them.
+	placed *placed
+}
+
+func (r *registry) add(socket string) (*placed, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count > 0 && r.socket != socket {
+		return nil, fmt.Errorf("args of plugin %s: socket: expected %s, as in another profile, not %s: all profiles of a kube-scheduler use one gateway",
+			Name, r.socket, socket)
+	}
+	if r.count == 0 {
+		r.socket, r.placed = socket, &placed{}
+	}
+	r.count++
+	return r.placed, nil
+}
+
+func (r *registry) remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count--
+}

@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	policyapi "extender-gateway.io/policy/api/v1beta1"
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
+	"extender-gateway.io/tests/kube/scripted"
+)
+
+// throughPlugin is a gateway that kube-scheduler asks with its plugin instead of as an extender.
+type throughPlugin struct {
+	*scenario
+	config   product.Config
+	backends map[string]*process.Server
+	gateway  *process.Server
+	// file is that of the configuration.
+	file string
+}
+
+func newThroughPlugin(t *testing.T, sentence string, policies ...policy) *throughPlugin {
+	t.Helper()
+	s := newScenario(t, "through the plugin: "+sentence, gatewayFront{}, controlplane.Names)
+	p := &throughPlugin{scenario: s, backends: startBackends(s, policies)}
+	p.config = product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, p.backends))
+	p.config.Requeue = "PodCondition"
+	// Not the test's own folder, whose path can be too long for a socket.
+	dir, err := os.MkdirTemp("", "eg-")
+	s.must(err)
+	s.Cleanup(func() { s.must(os.RemoveAll(dir)) })
+	p.config.Extender.Socket = filepath.Join(dir, "plugin.sock")
+	return p
+}
+
+// start runs the gateway and a kube-scheduler in which nothing else gives scores.
+func (p *throughPlugin) start() {
+	p.Helper()
+	p.startGateway()
+	p.startScheduler(controlplane.SchedulerOptions{Scores: controlplane.ExtenderScoresOnly, GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket)})
+}
+
+func (p *throughPlugin) startGateway() {
+	p.Helper()
+	binary, err := product.Binary(product.Gateway)
+	p.must(err)
+	p.gateway, p.file, err = product.StartGatewayOfFile(p.ctx, binary, shared.Dir, p.config)
+	p.must(err)
+	p.keep(p.gateway)
+}
+
+// label sets the rack of a node.
+func (p *throughPlugin) label(node *corev1.Node, rack string) {
+	p.Helper()
+	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, objects.RackLabel, rack)
+	_, err := shared.Client.CoreV1().Nodes().Patch(p.ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	p.must(err)
+}
+
+// With the weights 2, 1 and 5 the order is node 0, 7, 3 (see scores_test.go), and node 0 is drained.
+func TestThroughThePluginTheBestAcceptedNodeWins(t *testing.T) {
+	p := newThroughPlugin(t, "the accepted node with the highest weighted sum wins", refusing("rack-drain"),
+		scoring("zone-preference", 2), scoring("disk-preference", 1), scoring("rack-preference", 5))
+	nodes := objects.Nodes(9)
+	nodes[0].Labels[objects.RackLabel] = "rack-2"
+	p.nodes(nodes)
+	p.start()
+	p.expectAllOn(nodes[7], objects.NewReplicaSet(shop, "checkout", nil).Pods(6))
+}
+
+// As TestNormalizedScoresDecide, with a fifth node that is drained. MinMax over all five would let node 3 win: the scores depend on the
+// nodes that are left, so PreScore asks for them.
+func TestThroughThePluginNormalizedScoresDecide(t *testing.T) {
+	p := newThroughPlugin(t, "scores are normalized over the nodes that are left", refusing("rack-drain"), scoring("zone-preference", 1),
+		scoring("disk-preference", 1), scoring("rack-preference", 2).normalized("MinMax"))
+	nodes := objects.Nodes(5)
+	nodes[2].Labels[objects.RackLabel] = "rack-3"
+	nodes[4].Labels[objects.RackLabel] = "rack-5"
+	// kube-scheduler takes the first one of equal nodes: the best one must be another.
+	nodes[0].Labels, nodes[1].Labels = nodes[1].Labels, nodes[0].Labels
+	for _, node := range nodes[:2] {
+		node.Labels[corev1.LabelHostname] = node.Name
+	}
+	p.nodes(nodes)
+	p.start()
+	p.expectAllOn(nodes[1], objects.NewReplicaSet(shop, "checkout", nil).Pods(6))
+}
+
+func TestThroughThePluginARefusedPodComesBackWhenItsNodeChanges(t *testing.T) {
+	p := newThroughPlugin(t, "a refused pod says why, and comes back when its node changes", refusing("rack-drain"))
+	nodes := objects.Nodes(3, objects.With(objects.RackLabel, "rack-2"))
+	p.nodes(nodes)
+	p.start()
+	pod := p.another()
+	if message := p.refused(pod, corev1.PodReasonUnschedulable); !strings.Contains(message, "3 rack-drain: rack is being drained") {
+		p.Errorf("the pod's condition says %q", message)
+	}
+	p.label(nodes[1], "rack-0")
+	// kube-scheduler can learn of the label before the gateway does, which then waits for its watch.
+	if node := p.boundTo(pod); node != nodes[1].Name {
+		p.Errorf("%s is on %s instead of %s", pod.Name, node, nodes[1].Name)
+	}
+}
+
+func TestThroughThePluginARefusedPodComesBackWhenItsPolicyChanges(t *testing.T) {
+	p := newThroughPlugin(t, "a refused pod comes back when its policy leaves Enforce", refusing("rack-drain"))
+	p.nodes(objects.Nodes(3, objects.With(objects.RackLabel, "rack-2")))
+	p.start()
+	pod := p.another()
+	p.refused(pod, corev1.PodReasonUnschedulable)
+	p.config.Backends[0].Mode = "Shadow"
+	p.must(p.config.Replace(p.file))
+	p.bound(pod)
+}
+
+// The policy rejects the node once. Its rejection can be resolved, so kube-scheduler evicts one of the pods there and tries again.
+func TestThroughThePluginOnePodIsEvictedForAPolicy(t *testing.T) {
+	p := newThroughPlugin(t, "one pod is evicted where a policy says that it may help")
+	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
+	policy := p.startScripted()
+	p.config.Backends = []product.Backend{{
+		Name: "quota", URL: "http://" + policy.address,
+		Filter: &product.Filter{Timeout: backendTimeout, FailurePolicy: "Fail", PreemptionMayHelp: "Honored"},
+	}}
+	p.nodes(objects.Nodes(1))
+	p.start()
+	victims := objects.NewReplicaSet(shop, "reports", nil).Pods(3)
+	for _, victim := range victims {
+		victim.Spec.PriorityClassName, victim.Spec.TerminationGracePeriodSeconds = "low", new(int64(0))
+	}
+	p.pods(victims...)
+	p.bound(victims...)
+	placed := policy.Calls()
+	policy.Become(func(ctx context.Context, call int64, request *policyapi.FilterRequest) (*policyapi.FilterResponse, error) {
+		response, err := scripted.Accept(ctx, call, request)
+		if call == placed+1 {
+			response.Rejections = []*policyapi.Rejection{{Reason: "the quota is used up", Positions: []uint32{0}}}
+		}
+		return response, err
+	})
+	pod := objects.NewReplicaSet(shop, "checkout", nil).Pod()
+	pod.Spec.PriorityClassName = "high"
+	p.pods(pod)
+	p.bound(pod)
+	gone := 0
+	for _, victim := range victims {
+		if p.isGone(victim) {
+			gone++
+		}
+	}
+	if gone != 1 {
+		p.Errorf("%d pods are evicted instead of 1", gone)
+	}
+}
+
+func TestThroughThePluginPodsWaitForTheGateway(t *testing.T) {
+	p := newThroughPlugin(t, "pods wait for the gateway, and their condition names its socket", refusing("rack-drain"))
+	nodes := objects.Nodes(3)
+	p.nodes(nodes)
+	p.start()
+	p.must(p.gateway.Stop())
+	pod := p.another()
+	message := p.refused(pod, corev1.PodReasonSchedulerError)
+	results.note("a pod without a gateway: " + message)
+	for _, text := range []string{"no gateway answers", p.config.Extender.Socket, "start extender-gateway"} {
+		if !strings.Contains(message, text) {
+			p.Errorf("%q is not in the pod's condition: %s", text, message)
+		}
+	}
+	p.startGateway()
+	if node := p.boundTo(pod); node == nodes[2].Name {
+		p.Errorf("%s is on the drained node", pod.Name)
+	}
+	// Killed, the gateway leaves its socket behind.
+	p.must(p.gateway.Kill())
+	p.startGateway()
+	p.bound(p.another())
+}
+
+// It is the gateway that answers, so its own message is the pod's.
+func TestThroughThePluginAFailedPolicySaysSo(t *testing.T) {
+	drain := refusing("rack-drain")
+	p := newThroughPlugin(t, "pods wait for a policy that failed, and their condition names it", drain)
+	p.nodes(objects.Nodes(3))
+	p.start()
+	address := p.backends[drain.name].Address
+	p.must(p.backends[drain.name].Kill())
+	pod := p.another()
+	message := p.refused(pod, corev1.PodReasonSchedulerError)
+	if !strings.Contains(message, drain.name) || strings.Contains(message, "no gateway answers") {
+		p.Errorf("the pod's condition says %q", message)
+	}
+	results.note("a pod whose policy is away: " + message)
+	startBackend(p.scenario, drain, address)
+	p.bound(pod)
+}
+
+// startNodeResources has only node-resources look at requests: kube-scheduler's own plugin does not, and it binds pods more slowly than
+// it decides. Only events of kube-scheduler bring pods back.
+func (p *throughPlugin) startNodeResources() {
+	p.Helper()
+	p.config.Backends = []product.Backend{p.nodePolicy(product.NodeResources)}
+	p.config.Pods, p.config.Requeue = &product.Pods{Source: "Watch"}, ""
+	p.startGateway()
+	p.startScheduler(controlplane.SchedulerOptions{
+		Scores: controlplane.ExtenderScoresOnly, Without: replaced, APICalls: controlplane.DefaultLimit,
+		GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket),
+	})
+}
+
+// As TestABurstNeedsKubeSchedulersOwnFit, in which an extender lets pods onto full nodes.
+func TestThroughThePluginPodsCountBeforeTheyAreBound(t *testing.T) {
+	p := newThroughPlugin(t, "a burst of pods is placed with node-resources alone, and each one counts for the next")
+	p.nodes(objects.Nodes(40, cpus(4)))
+	pods := podsOf("burst", 160, 1000)
+	p.pods(pods...)
+	p.startNodeResources()
+	p.bound(pods...)
+	p.expectNoNodeOverfull()
+}
+
+// As TestAFreedPlaceIsFoundAtTheNextEventAtTheLatest, in which an extender misses some.
+func TestThroughThePluginAFreedPlaceIsFoundAtOnce(t *testing.T) {
+	p := newThroughPlugin(t, "a waiting pod gets the place of a deleted one without another event")
+	p.nodes(objects.Nodes(1, cpus(4)))
+	p.startNodeResources()
+	if missed := p.replaceInTurn(asking(p.gateway), 20); missed > 0 {
+		p.Errorf("%d of 20 pods needed another event", missed)
+	}
+}
+
+// another creates a pod.
+func (p *throughPlugin) another() *corev1.Pod {
+	p.Helper()
+	pod := objects.NewReplicaSet(shop, "checkout", nil).Pod()
+	p.pods(pod)
+	return pod
+}
+
+// What is told of it comes after the gateway has seen its end.
+func TestThroughThePluginAPodThatIsGoneCountsNoMore(t *testing.T) {
+	p := newThroughPlugin(t, "a pod that is bound and deleted before the next call takes no room")
+	p.nodes(objects.Nodes(1, cpus(4)))
+	p.startNodeResources()
+	running, next := requesting("running", 4000), requesting("next", 4000)
+	p.pods(running)
+	p.bound(running)
+	p.deletePod(running)
+	p.pods(next)
+	p.bound(next)
+}
+
+func TestThroughThePluginWrongArgumentsStopKubeScheduler(t *testing.T) {
+	for args, says := range map[string]string{
+		`{"sokcet": "/run/plugin.sock"}`:                  "sokcet: unknown field",
+		`{"timeout": "5s"}`:                               "socket: is required",
+		`{"socket": "/run/plugin.sock", "timeout": 5}`:    "timeout: expected a positive duration",
+		`{"socket": "plugin.sock", "ignorable": "maybe"}`: "ignorable: expected true or false",
+	} {
+		t.Run(says, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			server, err := shared.StartScheduler(ctx, controlplane.SchedulerOptions{GatewayPlugin: args})
+			if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "exit status 1") {
+				t.Errorf("kube-scheduler starts, or does not say %q: %v", says, err)
+			}
+			if server != nil {
+				_ = server.Kill()
+			}
+		})
+	}
+}
