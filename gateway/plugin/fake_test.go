@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -29,6 +30,8 @@ type scriptedGateway struct {
 
 	// isAnother is a server that is no gateway: nothing marks its statuses.
 	isAnother bool
+	// outcome marks a status, "backend_failed" if it is empty.
+	outcome string
 
 	mu     sync.Mutex
 	lists  map[string][]string
@@ -68,7 +71,7 @@ func (g *scriptedGateway) Score(ctx context.Context, request *door.ScoreRequest)
 func answered[Q, A any](ctx context.Context, g *scriptedGateway, request Q, answer func(Q) (A, error)) (A, error) {
 	response, err := answer(request)
 	if err != nil && !g.isAnother {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(outcomeTrailer, "backend_failed"))
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(outcomeTrailer, cmp.Or(g.outcome, "backend_failed")))
 	}
 	return response, err
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -16,12 +17,13 @@ import (
 	door "extender-gateway.io/plugin/internal/doorv1alpha1"
 )
 
-// What is not yet told is bounded: a gateway that does not answer for long learns the rest from its watch of pods. With the limit of
-// bytes a call is never too large because of it.
+// What is not yet told is bounded: a gateway that does not answer for long learns the rest from its watch of pods.
 const (
 	// maxChanges is the protocol's limit for a call.
 	maxChanges     = 10_000
 	maxChangeBytes = 16 << 20
+	// tooLarge is the outcome of a call that is larger than the gateway's extender.maxRequestBytes.
+	tooLarge = "too_large"
 )
 
 // placed is what the gateway is to be told of pods with the next call. All profiles share it. kube-scheduler makes one attempt at a
@@ -89,8 +91,11 @@ func isTold(err error, trailer metadata.MD) bool {
 	switch status.Code(err) {
 	case codes.OK:
 		return true
-	case codes.Unavailable, codes.InvalidArgument:
+	// Told again, what is too large or makes the gateway fail would do so with each call.
+	case codes.Unavailable, codes.InvalidArgument, codes.Internal:
 		return len(trailer.Get(outcomeTrailer)) > 0
+	case codes.ResourceExhausted:
+		return slices.Contains(trailer.Get(outcomeTrailer), tooLarge)
 	}
 	return false
 }

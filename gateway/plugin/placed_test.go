@@ -91,18 +91,20 @@ func TestWhatWasNotReadIsToldAgain(t *testing.T) {
 	for title, c := range map[string]struct {
 		code      codes.Code
 		isAnother bool
+		outcome   string
 		again     bool
 	}{
 		"a backend failed":    {code: codes.Unavailable},
 		"not a pod":           {code: codes.InvalidArgument},
-		"an overload":         {code: codes.ResourceExhausted, again: true},
-		"the gateway failed":  {code: codes.Internal, again: true},
+		"an overload":         {code: codes.ResourceExhausted, outcome: "overload", again: true},
+		"it was too large":    {code: codes.ResourceExhausted, outcome: tooLarge},
+		"the gateway failed":  {code: codes.Internal},
 		"nothing answers":     {code: codes.Unavailable, isAnother: true, again: true},
 		"not within its time": {code: codes.DeadlineExceeded, again: true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			gateway := answering(&door.Placement{})
-			gateway.isAnother = c.isAnother
+			gateway.isAnother, gateway.outcome = c.isAnother, c.outcome
 			answer := gateway.place
 			p := served(t, gateway)
 			gateway.place = func(*door.PlaceRequest) (*door.PlaceResponse, error) { return nil, status.Error(c.code, "no") }
@@ -254,7 +256,7 @@ func TestACallAfterAPodHasLeftWaitsForTheWatchOnce(t *testing.T) {
 		}
 	}
 	answer := gateway.place
-	failing := func(*door.PlaceRequest) (*door.PlaceResponse, error) { return nil, status.Error(codes.Internal, "no") }
+	failing := func(*door.PlaceRequest) (*door.PlaceResponse, error) { return nil, status.Error(codes.ResourceExhausted, "no") }
 	var told []uint64
 	call := func() {
 		preFiltered(t, p, nodes("a", "b"))

@@ -84,24 +84,25 @@ impl SourceHealth {
     /// Everything up to this resource version was received. Those of one resource are numbers that grow (KEP-5504).
     pub fn advanced_to(&self, version: &str) {
         if let Ok(version) = version.parse() {
-            self.version.fetch_max(version, Ordering::Relaxed);
+            self.version.fetch_max(version, Ordering::Release);
             self.advanced.notify_waiters();
         }
     }
 
     /// Whether everything up to this resource version was received.
     pub fn has_reached(&self, version: u64) -> bool {
-        self.version.load(Ordering::Relaxed) >= version
+        self.version.load(Ordering::Acquire) >= version
     }
 
-    /// Waits until everything up to this resource version was received.
+    /// Waits until everything up to this resource version was received. Does not, if the source has no versions or fails.
     pub async fn reached(&self, version: u64) {
         loop {
             let advanced = self.advanced.notified();
             let mut advanced = pin!(advanced);
             // From here on no advance is missed.
             advanced.as_mut().enable();
-            if self.has_reached(version) {
+            let now = self.version.load(Ordering::Acquire);
+            if now == 0 || now >= version || self.failing().is_some() {
                 return;
             }
             advanced.await;

@@ -138,8 +138,9 @@ impl Decider {
     pub fn assume(&self, json: &[u8], pod: &ObjectPod<'_>, node: &str) -> Option<AssumedPod> {
         let pods = self.counted_pods()?;
         let version = ObjectHead::of(json).resource_version.parse();
-        let is_gone = pods.get(pod.uid()).is_none()
-            && version.is_ok_and(|version| pods.source_health.has_reached(version));
+        // First, or it could come in between.
+        let has_reached = version.is_ok_and(|version| pods.source_health.has_reached(version));
+        let is_gone = has_reached && pods.get(pod.uid()).is_none();
         if is_gone || !pod.node_name().is_empty() { None } else { self.assumed(pods, pod, node) }
     }
 

@@ -81,6 +81,7 @@ impl Host {
         let stream = match stream {
             Either::Left(stream) => WriteTimeout::new(stream, limit),
             Either::Right(stream) => {
+                connection.caller.flow = Flow::Socket;
                 return Arc::new(connection).http2(WriteTimeout::new(stream, limit), ending).await;
             }
         };

@@ -166,7 +166,7 @@ impl Door {
         let served = self.served.load_full();
         let mut bytes = self.in_flight.request(served.most_in_flight);
         let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
-        if let Some(method) = PluginMethod::of(&head) {
+        if let Some(method) = PluginMethod::of(head.uri.path()).filter(|_| caller.flow == Flow::Socket) {
             let verb = method.as_ref().map_or(Verb::Filter, |method| method.verb());
             let admission = Admission {
                 turns,
@@ -259,15 +259,11 @@ type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
 /// The verb of a request, unless its path, its method or its origin is refused. A browser sends a page's POST without asking first,
 /// to any address that it reaches, and says whose page it is.
 fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
-    if is_of_browser(head) {
+    if head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site") {
         return Err(CallRefusal::browser());
     }
     let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
     if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
-}
-
-fn is_of_browser(head: &Parts) -> bool {
-    head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site")
 }
 
 /// The result of a call, also if it panics: one pod that triggers a bug must not stop a cluster.

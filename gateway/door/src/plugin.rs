@@ -1,4 +1,5 @@
-//! What kube-scheduler's plugin calls: `extender.door.v1alpha1.DoorService`, over HTTP/2.
+//! What kube-scheduler's plugin calls: `extender.door.v1alpha1.DoorService`, over HTTP/2, at the socket only: who may call it may
+//! have pods counted.
 //!
 //! A call is decided, recorded and limited like those of an extender: Place is a filter and, if the scores of nodes do not
 //! depend on one another, a prioritize call.
@@ -17,7 +18,8 @@ use extender_gateway_core::Verb;
 use extender_gateway_decide::{CallError, Filtered};
 use extender_gateway_record::HttpCall;
 use extender_gateway_wire::Request;
-use http::{Response, Version, request::Parts};
+use http::{Response, request::Parts};
+use tokio::time::Instant;
 
 pub(super) use self::{assumed::AssumedPods, lists::NodeLists};
 use self::{
@@ -27,10 +29,7 @@ use self::{
         place_response, score_response,
     },
 };
-use super::{
-    Caller, Door, Received, ReplyBody, Served, answer::CallRefusal, call_guard::CallGuard, is_of_browser,
-    survive,
-};
+use super::{Caller, Door, Received, ReplyBody, Served, answer::CallRefusal, call_guard::CallGuard, survive};
 
 const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 
@@ -42,14 +41,10 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// That of a request; `None` if it is not to the service, and an error if the service has no such method. gRPC is HTTP/2.
-    pub(super) fn of(head: &Parts) -> Option<Result<Self, CallRefusal>> {
-        let method = head.uri.path().strip_prefix(SERVICE)?;
-        if head.version != Version::HTTP_2 {
-            return None;
-        }
+    /// That of a path; `None` if it is not one of the service, and an error if the service has no such method.
+    pub(super) fn of(path: &str) -> Option<Result<Self, CallRefusal>> {
+        let method = path.strip_prefix(SERVICE)?;
         Some(match method {
-            _ if is_of_browser(head) => Err(CallRefusal::browser()),
             "Place" => Ok(Self::Place),
             "Score" => Ok(Self::Score),
             _ => Err(CallRefusal::plugin_method(method)),
@@ -94,7 +89,7 @@ impl Door {
             Box::pin(context.answer(method, message, &mut guard.call)).await
         };
         match survive(&self.observer.metrics, decided).await {
-            Ok(message) => guard.answered(grpc::response(&message)),
+            Ok(message) => guard.answered(grpc::response(message)),
             Err(refusal) => {
                 let response = grpc::refusal(&refusal);
                 self.refuse(guard, refusal, response)
@@ -116,11 +111,11 @@ impl Context<'_> {
                 let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
                 self.door.assumed.apply(changes, decider);
-                self.door.assumed.to_be_placed(&pod, decider);
+                self.door.assumed.to_be_placed(&pod);
                 if nodes_at.max(pods_at) > 0 {
                     decider.caught_up(nodes_at, pods_at, call.started).await;
                 }
-                let offered = self.door.lists.offered(self.caller.flow, nodes)?;
+                let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
                         place_response::Outcome::Placement(self.place(&pod, &offered, call).await?)
@@ -131,7 +126,7 @@ impl Context<'_> {
             }
             Method::Score => {
                 let ScoreRequest { pod, nodes } = grpc::decoded(message)?;
-                let offered = self.door.lists.offered(self.caller.flow, nodes)?;
+                let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
                         let request = request_about(&pod, offered.names(), offered.len())?;
@@ -153,7 +148,7 @@ impl Context<'_> {
         let request = request_about(pod, offered.names(), offered.len())?;
         let filtered = self.served.filter(&request, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
-        let totals = self.totals_of_accepted(pod, offered, &request, &filtered).await?;
+        let totals = self.totals_of_accepted(pod, offered, &request, (&filtered, call.started)).await?;
         Ok(Placement { rejections: rejections(offered, filtered), totals, call: id })
     }
 
@@ -164,7 +159,7 @@ impl Context<'_> {
         pod: &[u8],
         offered: &Offered,
         request: &Arc<Request>,
-        filtered: &Filtered,
+        (filtered, began): (&Filtered, Instant),
     ) -> Result<Option<Totals>, CallRefusal> {
         let rejected = &filtered.rejected.nodes;
         let is_accepted = |at: usize| rejected.get(at).is_none_or(Option::is_none);
@@ -180,6 +175,8 @@ impl Context<'_> {
         };
         let Self { door, served, head, caller } = self;
         let mut guard = CallGuard::new(&door.observer, head, *caller, served.generation);
+        // Its budget is that of the whole call.
+        guard.call.started = began;
         guard.enter(Verb::Prioritize);
         let totals = served.totals(&about_accepted, &mut guard.call).await;
         match totals {

@@ -92,6 +92,11 @@ impl Turns {
     /// An error if a call that arrives now would wait for longer than this: [`Turns::refusal`] is next.
     pub(super) fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
         let ahead = self.waiting.lock().ahead_of(flow) + self.bodies.lock().ahead_of(flow);
+        self.in_time(ahead, longest)
+    }
+
+    /// An error if so many turns take longer than this.
+    fn in_time(&self, ahead: usize, longest: Duration) -> Result<(), TooLong> {
         let wait = self.turn_time.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
         if wait > longest { Err(TooLong) } else { Ok(()) }
     }
@@ -108,7 +113,9 @@ impl Turns {
         if !self.busy.0.swap(true, Relaxed) {
             return Ok(Duration::ZERO);
         }
-        self.admits(flow, longest)?;
+        // Its own body has been read.
+        let ahead = self.waiting.lock().ahead_of(flow);
+        self.in_time(ahead, longest)?;
         let arrived = Instant::now();
         self.begun(&self.waiting, flow).await;
         let waited = arrived.elapsed();

@@ -23,6 +23,8 @@ pub enum Flow {
     /// The callers without a certificate at this address. Not by connection: one of HTTP/1.1 has a single call, so whoever
     /// opens more of them would get more.
     Address(IpAddr),
+    /// kube-scheduler's plugin, at the socket.
+    Socket,
     /// The gateway itself: shadow calls and simulations.
     Own,
 }

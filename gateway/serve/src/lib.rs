@@ -20,7 +20,7 @@ use std::{
     future::pending,
     io::{self, Write},
     net::{SocketAddr, TcpListener as Bound},
-    os::unix::net::UnixStream as StdUnixStream,
+    os::unix::{fs::FileTypeExt as _, net::UnixStream as StdUnixStream},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -73,7 +73,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The socket for kube-scheduler's plugin cannot be listened on.
-    #[error("extender.socket: cannot listen on {}: {source}; choose a path in a folder that exists and that the gateway may write", .path.display())]
+    #[error("extender.socket: cannot listen on {}: {source}; end what listens there, or choose a path for which there is no file, in a folder that the gateway may write", .path.display())]
     Socket {
         /// Its path.
         path: PathBuf,
@@ -355,8 +355,11 @@ fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError>
 
 /// Listens at a path. A socket without a listener, which an earlier process has left there, is removed; nothing else is.
 fn listen_at(path: &Path) -> Result<UnixListener, ServeError> {
+    // To connect to what is no socket is refused, too.
+    let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let is_left_over = |error: &io::Error| {
         error.kind() == io::ErrorKind::AddrInUse
+            && is_socket()
             && StdUnixStream::connect(path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
@@ -386,4 +389,24 @@ async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served,
 
 fn ended(failure: Result<String, oneshot::error::RecvError>) -> ServeError {
     ServeError::Background(failure.unwrap_or_else(|_| "the background thread ended unexpectedly".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_was_left_is_replaced_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let listening = listen_at(&path("socket")).unwrap();
+        let refused = |name: &str| listen_at(&path(name)).unwrap_err().to_string();
+        assert!(refused("socket").contains("end what listens there"));
+        drop(listening);
+        listen_at(&path("socket")).unwrap();
+        std::fs::write(path("file"), "kept").unwrap();
+        assert!(refused("file").contains("for which there is no file"));
+        assert_eq!(std::fs::read(path("file")).unwrap(), b"kept");
+        assert!(refused("absent/socket").starts_with("extender.socket: cannot listen on "));
+    }
 }

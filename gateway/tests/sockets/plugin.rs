@@ -283,6 +283,7 @@ async fn a_call_waits_until_the_gateway_knows_what_kube_scheduler_knows() {
     let (table, pods) = (&plugin.gateway.table, plugin.gateway.pods.as_ref().unwrap());
     table.apply(node("a").to_string().as_bytes()).unwrap();
     table.source_health.advanced_to("6");
+    pods.source_health.advanced_to("6");
     let about = |nodes_at, pods_at| {
         let nodes = Some(nodes("1", &["a"], b""));
         plugin.answered(PlaceRequest { nodes, nodes_at, pods_at, ..PlaceRequest::default() })

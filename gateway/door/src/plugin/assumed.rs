@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use extender_gateway_cluster::head::ObjectHead;
 use extender_gateway_decide::{AssumedPod, BindEnd, Decider};
+use extender_gateway_object::limits::LONGEST_NAME;
 use parking_lot::Mutex;
 
 use super::v1alpha1::{Assumed, Change, change::Change as Kind};
@@ -21,7 +23,8 @@ impl AssumedPods {
         for Change { change } in changes {
             match change {
                 Some(Kind::Assumed(Assumed { pod: json, node })) => {
-                    if let Ok(pod) = decider.pod(&json) {
+                    let is_name = (1..=LONGEST_NAME).contains(&node.len());
+                    if is_name && let Ok(pod) = decider.pod(&json) {
                         self.assume(pod.uid(), node, |node| decider.assume(&json, &pod, node));
                     }
                 }
@@ -34,12 +37,9 @@ impl AssumedPods {
     }
 
     /// A pod that is to be placed has no node: kube-scheduler may have been restarted, and not told its end.
-    pub(super) fn to_be_placed(&self, json: &[u8], decider: &Decider) {
-        if self.0.lock().is_empty() {
-            return;
-        }
-        if let Ok(pod) = decider.pod(json) {
-            self.end(pod.uid(), BindEnd::NotBound);
+    pub(super) fn to_be_placed(&self, json: &[u8]) {
+        if !self.0.lock().is_empty() {
+            self.end(&ObjectHead::of(json).uid, BindEnd::NotBound);
         }
     }
 
@@ -53,7 +53,9 @@ impl AssumedPods {
             // Their ends count as uncertain: they count for a while.
             pods.clear();
         }
-        pods.insert(uid.to_owned(), (node, assumed));
+        if let Some((_, before)) = pods.insert(uid.to_owned(), (node, assumed)) {
+            before.end(BindEnd::NotBound);
+        }
     }
 
     fn end(&self, uid: &str, end: BindEnd) {

@@ -78,10 +78,10 @@ pub(super) fn encoded(message: &impl Message) -> Vec<u8> {
 }
 
 /// The response with this message and its prefix.
-pub(super) fn response(message: &[u8]) -> Response<ReplyBody> {
+pub(super) fn response(message: Vec<u8>) -> Response<ReplyBody> {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(STATUS, Code::Ok.value());
-    with_type(ReplyBody::with_trailers(Bytes::copy_from_slice(message), trailers))
+    with_type(ReplyBody::with_trailers(message.into(), trailers))
 }
 
 /// The response without a message.

@@ -5,7 +5,6 @@ use std::{collections::VecDeque, sync::Arc};
 use extender_gateway_contract::protobuf::fields;
 use extender_gateway_core::BackendFailure;
 use extender_gateway_object::limits::LONGEST_NAME;
-use extender_gateway_pace::fair_queue::Flow;
 use parking_lot::Mutex;
 
 use super::{assumed::MOST_CHANGES, invalid, v1alpha1::Nodes};
@@ -15,8 +14,8 @@ use crate::answer::CallRefusal;
 const MOST_NAMES: usize = 100_000;
 /// The most bytes of an id.
 const LONGEST_ID: usize = 64;
-/// The most lists of one flow: kube-scheduler has one, and for a while its last one; a standby has its own.
-const MOST_OF_A_FLOW: usize = 4;
+/// The most lists: each profile of kube-scheduler has one, and for a while its last one.
+const MOST_LISTS: usize = 32;
 /// The most bytes of all lists. A cluster of 15,000 nodes has some hundred thousand.
 const MOST_BYTES: usize = 64 << 20;
 /// The fields of a request that are counted before they are decoded.
@@ -27,13 +26,12 @@ const CHANGES: u32 = 3;
 /// A list of names.
 #[derive(Debug)]
 struct List {
-    flow: Flow,
     id: String,
     names: Vec<String>,
     bytes: usize,
 }
 
-/// The lists that were sent, those used last at the end. One caller cannot replace another's.
+/// The lists that were sent, those used last at the end.
 #[derive(Debug, Default)]
 pub(crate) struct NodeLists(Mutex<VecDeque<Arc<List>>>);
 
@@ -91,39 +89,36 @@ pub(super) fn check_size(message: &[u8]) -> Result<(), CallRefusal> {
 
 impl NodeLists {
     /// The nodes that a call is about; `None` if their list is not known.
-    pub(super) fn offered(&self, flow: Flow, nodes: Option<Nodes>) -> Result<Option<Offered>, CallRefusal> {
+    pub(super) fn offered(&self, nodes: Option<Nodes>) -> Result<Option<Offered>, CallRefusal> {
         let Nodes { list: id, names, offered } = nodes.ok_or_else(|| invalid("the request has no nodes"))?;
         if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(invalid(&format!("nodes.list has not 1 to {LONGEST_ID} printable ASCII characters")));
         }
-        let list = if names.is_empty() { self.find(flow, &id) } else { Some(self.add(flow, id, names)?) };
+        let list = if names.is_empty() { self.find(&id) } else { Some(self.add(id, names)?) };
         let Some(list) = list else { return Ok(None) };
         let positions = if offered.is_empty() { None } else { Some(positions(&offered, list.names.len())?) };
         Ok(Some(Offered { list, positions }))
     }
 
-    fn find(&self, flow: Flow, id: &str) -> Option<Arc<List>> {
+    fn find(&self, id: &str) -> Option<Arc<List>> {
         let mut lists = self.0.lock();
-        let at = lists.iter().position(|list| list.flow == flow && list.id == id)?;
+        let at = lists.iter().position(|list| list.id == id)?;
         let list = lists.remove(at)?;
         lists.push_back(Arc::clone(&list));
         Some(list)
     }
 
-    fn add(&self, flow: Flow, id: String, names: Vec<String>) -> Result<Arc<List>, CallRefusal> {
+    fn add(&self, id: String, names: Vec<String>) -> Result<Arc<List>, CallRefusal> {
         if let Some(name) = names.iter().find(|name| name.is_empty() || name.len() > LONGEST_NAME) {
             return Err(invalid(&format!("a node's name has {} bytes, not 1 to {LONGEST_NAME}", name.len())));
         }
         let bytes = names.iter().map(|name| size_of::<String>() + name.len()).sum();
-        let list = Arc::new(List { flow, id, names, bytes });
+        let list = Arc::new(List { id, names, bytes });
         let mut lists = self.0.lock();
-        lists.retain(|known| known.flow != flow || known.id != list.id);
-        if lists.iter().filter(|known| known.flow == flow).count() >= MOST_OF_A_FLOW {
-            let oldest = lists.iter().position(|known| known.flow == flow);
-            oldest.map(|at| lists.remove(at));
-        }
+        lists.retain(|known| known.id != list.id);
         lists.push_back(Arc::clone(&list));
-        while lists.len() > 1 && lists.iter().map(|list| list.bytes).sum::<usize>() > MOST_BYTES {
+        let bytes = |lists: &VecDeque<Arc<List>>| lists.iter().map(|list| list.bytes).sum::<usize>();
+        while lists.len() > MOST_LISTS || lists.len() > 1 && bytes(&lists) > MOST_BYTES {
             lists.pop_front();
         }
         Ok(list)
@@ -144,13 +139,9 @@ fn positions(bits: &[u8], count: usize) -> Result<Vec<u32>, CallRefusal> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use extender_gateway_contract::protobuf::put_bytes;
 
     use super::*;
-
-    const FLOW: Flow = Flow::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     fn nodes(list: &str, names: &[&str], offered: &'static [u8]) -> Nodes {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -164,34 +155,29 @@ mod tests {
     #[test]
     fn a_list_is_sent_once_and_named_after_that() {
         let lists = NodeLists::default();
-        assert!(lists.offered(FLOW, Some(nodes("1", &[], b""))).unwrap().is_none(), "it was not sent");
-        let all = lists.offered(FLOW, Some(nodes("1", &["a", "b", "c"], b""))).unwrap().unwrap();
+        assert!(lists.offered(Some(nodes("1", &[], b""))).unwrap().is_none(), "it was not sent");
+        let all = lists.offered(Some(nodes("1", &["a", "b", "c"], b""))).unwrap().unwrap();
         assert_eq!((all.len(), names(&all)), (3, vec!["a", "b", "c"]));
-        let some = lists.offered(FLOW, Some(nodes("1", &[], b"\x05"))).unwrap().unwrap();
+        let some = lists.offered(Some(nodes("1", &[], b"\x05"))).unwrap().unwrap();
         assert_eq!((names(&some), some.position(1)), (vec!["a", "c"], 2));
-        assert!(
-            lists.offered(Flow::Own, Some(nodes("1", &[], b""))).unwrap().is_none(),
-            "it is another caller's"
-        );
         // Sent again, with other names.
-        lists.offered(FLOW, Some(nodes("1", &["x"], b""))).unwrap();
-        assert_eq!(names(&lists.offered(FLOW, Some(nodes("1", &[], b""))).unwrap().unwrap()), ["x"]);
+        lists.offered(Some(nodes("1", &["x"], b""))).unwrap();
+        assert_eq!(names(&lists.offered(Some(nodes("1", &[], b""))).unwrap().unwrap()), ["x"]);
         assert_eq!(lists.0.lock().len(), 1);
     }
 
     #[test]
-    fn a_caller_has_a_few_lists_and_those_used_last() {
+    fn the_lists_used_last_are_kept() {
         let lists = NodeLists::default();
-        lists.offered(Flow::Own, Some(nodes("another", &["a"], b""))).unwrap();
-        for id in ["1", "2", "3", "4"] {
-            lists.offered(FLOW, Some(nodes(id, &["a"], b""))).unwrap();
+        let ids: Vec<_> = (0..=MOST_LISTS).map(|id| id.to_string()).collect();
+        let (one_more, first) = ids.split_last().unwrap();
+        let is_known = |id: &str| lists.offered(Some(nodes(id, &[], b""))).unwrap().is_some();
+        for id in first {
+            lists.offered(Some(nodes(id, &["a"], b""))).unwrap();
         }
-        let is_known = |flow, id: &str| lists.offered(flow, Some(nodes(id, &[], b""))).unwrap().is_some();
-        assert!(is_known(FLOW, "1"));
-        lists.offered(FLOW, Some(nodes("5", &["a"], b""))).unwrap();
-        let known = ["1", "2", "3", "4", "5"].map(|id| is_known(FLOW, id));
-        assert_eq!(known, [true, false, true, true, true]);
-        assert!(is_known(Flow::Own, "another"));
+        assert!(is_known("0"));
+        lists.offered(Some(nodes(one_more, &["a"], b""))).unwrap();
+        assert_eq!(["0", "1", "2", one_more].map(is_known), [true, false, true, true]);
     }
 
     #[test]
@@ -208,7 +194,7 @@ mod tests {
             (Some(nodes("1", &["a"], b"\x02")), "beyond the 1"),
         ];
         for (nodes, part) in cases {
-            let refusal = NodeLists::default().offered(FLOW, nodes).unwrap_err();
+            let refusal = NodeLists::default().offered(nodes).unwrap_err();
             assert!(refusal.text.contains(part), "{}", refusal.text);
         }
     }
