@@ -158,6 +158,7 @@ apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration
 extender:
   address: \"0.0.0.0:8888\"
+  # socket: none
   maxRequestBytes: 128Mi
   maxBytesInFlight: 512Mi
   # tls: none
