@@ -34,7 +34,7 @@ fn generated_code_is_fresh() {
     let files = [
         ("proto/src/gen/v1beta1.rs", code),
         ("proto/src/gen/descriptor.bin", descriptor),
-        ("gateway/door/src/plugin/v1alpha1.rs", door()),
+        ("gateway/door/src/gen/v1alpha1.rs", door()),
         ("proto/src/gen/limits.rs", rust(&limits).into()),
         ("backends/go/internal/limits/limits.go", go(&shared).into()),
         ("backends/python/src/extender_policy/_limits.py", python(&shared).into()),

@@ -101,9 +101,7 @@ impl Decider {
         self.shadow_nodes(PolicyVerb::Score, call, record, context.encodings, best);
         Ok(totals)
     }
-}
 
-impl Decider {
     /// Whether a node's total may depend on the other nodes of the call: a backend scores all of them together, its scores are
     /// normalized over them, or a hook sees them. A backend that is unavailable scores none.
     pub fn scores_depend_on_nodes(&self, pod: &ObjectPod<'_>) -> bool {

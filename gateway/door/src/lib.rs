@@ -41,7 +41,7 @@ use self::{
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
-    plugin::{AssumedPods, Method as PluginMethod, NodeLists},
+    plugin::{AssumedPods, NodeLists, PluginCall, PluginMethod},
     turns::{FlowTurns, Turns},
 };
 pub use self::{
@@ -166,15 +166,14 @@ impl Door {
         let served = self.served.load_full();
         let mut bytes = self.in_flight.request(served.most_in_flight);
         let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
+        let admission =
+            |verb, arrived| Admission { turns, arrived, longest: served.config.timeouts.longest_wait(verb) };
         if let Some(method) = PluginMethod::of(head.uri.path()).filter(|_| caller.flow == Flow::Socket) {
             let verb = method.as_ref().map_or(Verb::Filter, |method| method.verb());
-            let admission = Admission {
-                turns,
-                arrived: Instant::now(),
-                longest: served.config.timeouts.longest_wait(verb),
-            };
+            let admission = admission(verb, Instant::now());
             let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
-            let response = self.call_of_plugin(method, (&head, caller, &served), received).await;
+            let call = PluginCall { door: self, served: &served, head: &head, caller };
+            let response = call.response(method, received).await;
             return response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)));
         }
         let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
@@ -186,8 +185,7 @@ impl Door {
                 self.refuse(guard, refusal, response)
             }
             Ok(verb) => {
-                let longest = served.config.timeouts.longest_wait(verb);
-                let admission = Admission { turns, arrived: guard.call.started, longest };
+                let admission = admission(verb, guard.call.started);
                 let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
                 self.decide(verb, received, &served, guard).await
             }

@@ -9,7 +9,9 @@ mod grpc;
 mod lists;
 /// The messages of `extender.door.v1alpha1`.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code; its documentation is door.proto")]
-pub mod v1alpha1;
+pub mod v1alpha1 {
+    include!("gen/v1alpha1.rs");
+}
 
 use std::sync::Arc;
 
@@ -35,12 +37,12 @@ const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 
 /// A method of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+pub(super) enum PluginMethod {
     Place,
     Score,
 }
 
-impl Method {
+impl PluginMethod {
     /// That of a path; `None` if it is not one of the service, and an error if the service has no such method.
     pub(super) fn of(path: &str) -> Option<Result<Self, CallRefusal>> {
         let method = path.strip_prefix(SERVICE)?;
@@ -60,24 +62,22 @@ impl Method {
     }
 }
 
-/// What all calls of a request's methods share.
-struct Context<'c> {
-    door: &'c Door,
-    served: &'c Served,
-    head: &'c Parts,
-    caller: Caller,
+/// A request, and what answers it.
+pub(super) struct PluginCall<'c> {
+    pub(super) door: &'c Door,
+    pub(super) served: &'c Served,
+    pub(super) head: &'c Parts,
+    pub(super) caller: Caller,
 }
 
-impl Door {
-    /// Answers a call of the plugin.
-    pub(super) async fn call_of_plugin(
+impl PluginCall<'_> {
+    /// The response.
+    pub(super) async fn response(
         &self,
-        method: Result<Method, CallRefusal>,
-        (head, caller, served): (&Parts, Caller, &Served),
+        method: Result<PluginMethod, CallRefusal>,
         received: impl Future<Output = Result<Received, CallRefusal>>,
     ) -> Response<ReplyBody> {
-        let mut guard = CallGuard::new(&self.observer, head, caller, served.generation);
-        let context = Context { door: self, served, head, caller };
+        let mut guard = self.guard();
         let decided = async {
             let method = method?;
             guard.enter(method.verb());
@@ -86,28 +86,30 @@ impl Door {
             guard.call.request_bytes = body.len();
             let message = grpc::message(body)?;
             // Its future is as large as that of an extender's call.
-            Box::pin(context.answer(method, message, &mut guard.call)).await
+            Box::pin(self.answer(method, message, &mut guard.call)).await
         };
-        match survive(&self.observer.metrics, decided).await {
+        match survive(&self.door.observer.metrics, decided).await {
             Ok(message) => guard.answered(grpc::response(message)),
             Err(refusal) => {
                 let response = grpc::refusal(&refusal);
-                self.refuse(guard, refusal, response)
+                self.door.refuse(guard, refusal, response)
             }
         }
     }
-}
 
-impl Context<'_> {
+    fn guard(&self) -> CallGuard<'_> {
+        CallGuard::new(&self.door.observer, self.head, self.caller, self.served.generation)
+    }
+
     async fn answer(
         &self,
-        method: Method,
+        method: PluginMethod,
         message: Bytes,
         call: &mut HttpCall,
     ) -> Result<Vec<u8>, CallRefusal> {
         lists::check_size(&message)?;
         match method {
-            Method::Place => {
+            PluginMethod::Place => {
                 let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
                 self.door.assumed.apply(changes, decider);
@@ -124,7 +126,7 @@ impl Context<'_> {
                 };
                 Ok(grpc::encoded(&PlaceResponse { outcome: Some(outcome) }))
             }
-            Method::Score => {
+            PluginMethod::Score => {
                 let ScoreRequest { pod, nodes } = grpc::decoded(message)?;
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
@@ -148,7 +150,7 @@ impl Context<'_> {
         let request = request_about(pod, offered.names(), offered.len())?;
         let filtered = self.served.filter(&request, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
-        let totals = self.totals_of_accepted(pod, offered, &request, (&filtered, call.started)).await?;
+        let totals = self.totals_of_accepted(offered, &request, &filtered, call.started).await?;
         Ok(Placement { rejections: rejections(offered, filtered), totals, call: id })
     }
 
@@ -156,10 +158,10 @@ impl Context<'_> {
     /// its own in metrics and records.
     async fn totals_of_accepted(
         &self,
-        pod: &[u8],
         offered: &Offered,
         request: &Arc<Request>,
-        (filtered, began): (&Filtered, Instant),
+        filtered: &Filtered,
+        began: Instant,
     ) -> Result<Option<Totals>, CallRefusal> {
         let rejected = &filtered.rejected.nodes;
         let is_accepted = |at: usize| rejected.get(at).is_none_or(Option::is_none);
@@ -171,14 +173,13 @@ impl Context<'_> {
             Arc::clone(request)
         } else {
             let names = offered.names().enumerate().filter(|(at, _)| is_accepted(*at)).map(|(_, name)| name);
-            request_about(pod, names, accepted)?
+            request_about(&request.pod(), names, accepted)?
         };
-        let Self { door, served, head, caller } = self;
-        let mut guard = CallGuard::new(&door.observer, head, *caller, served.generation);
+        let mut guard = self.guard();
         // Its budget is that of the whole call.
         guard.call.started = began;
         guard.enter(Verb::Prioritize);
-        let totals = served.totals(&about_accepted, &mut guard.call).await;
+        let totals = self.served.totals(&about_accepted, &mut guard.call).await;
         match totals {
             Ok(totals) => {
                 guard.decided();
@@ -187,7 +188,7 @@ impl Context<'_> {
             Err(error) => {
                 let refusal = CallRefusal::from(error);
                 let response = grpc::refusal(&refusal);
-                door.refuse(guard, refusal, response);
+                self.door.refuse(guard, refusal, response);
                 // As kube-scheduler ignores an extender whose prioritize fails.
                 Ok(Some(Totals::default()))
             }

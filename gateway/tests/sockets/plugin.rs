@@ -10,14 +10,19 @@ use extender_policy_api::v1beta1::{self as api, NodePart};
 use h2::client::SendRequest;
 use http::Request;
 use prost::Message;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::UnixStream, task::yield_now};
 
-use crate::support::{
-    Gateway, TEST_TIMEOUT,
-    backend::{Act, Scripted, configured as backend, filtered, framed, info, rows, scored},
-    by_name, node, reading, steady,
+use crate::{
+    http2::call,
+    support::{
+        Gateway, TEST_TIMEOUT,
+        backend::{Act, Scripted, configured as backend, filtered, framed, info, rows, scored},
+        by_name, node, reading,
+        secured::{HTTP_2, Secured, connect_h2},
+        steady,
+    },
 };
 
 /// A gateway with a socket, and a connection there.
@@ -241,7 +246,7 @@ async fn a_pod_that_was_placed_counts_until_it_is_forgotten() {
     plugin.gateway.pods.as_ref().unwrap().source_health.advanced_to("9");
     let with = |uid: &str, key: &str, value: &str| {
         let Kind::Assumed(Assumed { pod, node }) = placed(uid, "b") else { panic!("it is another change") };
-        let mut pod: serde_json::Value = serde_json::from_slice(&pod).unwrap();
+        let mut pod: Value = serde_json::from_slice(&pod).unwrap();
         pod[if key == "nodeName" { "spec" } else { "metadata" }][key] = json!(value);
         Kind::Assumed(Assumed { pod: pod.to_string().into(), node })
     };
@@ -305,4 +310,13 @@ async fn a_call_waits_until_the_gateway_knows_what_kube_scheduler_knows() {
     };
     tokio::join!(about(7, 8), change);
     assert_eq!(requested(&policy), [250]);
+}
+
+/// Whoever calls it can have pods counted.
+#[tokio::test]
+async fn the_service_is_at_the_socket_alone() {
+    let secured = Secured::start("").await;
+    let requests = connect_h2(secured.gateway.address, &secured.client(None, HTTP_2)).await;
+    let answer = call(&requests, "/extender.door.v1alpha1.DoorService/Place", String::new()).await;
+    assert_eq!(answer, (404, Value::Null));
 }
