@@ -256,7 +256,9 @@ func TestACallAfterAPodHasLeftWaitsForTheWatchOnce(t *testing.T) {
 		}
 	}
 	answer := gateway.place
-	failing := func(*door.PlaceRequest) (*door.PlaceResponse, error) { return nil, status.Error(codes.ResourceExhausted, "no") }
+	failing := func(*door.PlaceRequest) (*door.PlaceResponse, error) {
+		return nil, status.Error(codes.ResourceExhausted, "no")
+	}
 	var told []uint64
 	call := func() {
 		preFiltered(t, p, nodes("a", "b"))
