@@ -63,6 +63,7 @@ impl Held<'_> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use extender_gateway_wire::Names;
     use extender_policy_api::v1beta1::{Hold, HoldUser, Resources};
     use serde_json::json;
 
@@ -75,7 +76,8 @@ mod tests {
             "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
         });
         let json = Bytes::from(pod.to_string());
-        let (pods, request) = (PodTable::new(), Request::about(&json, ["a"]).unwrap());
+        let request = Request::about(json.clone(), Arc::new(Names::of(&["a"]))).unwrap();
+        let pods = PodTable::new();
         pods.apply(&json).unwrap();
         let users = vec![HoldUser { uid: "u".to_owned(), at_most: None }];
         let resources = Some(Resources { milli_cpu: 4_000, pods: 1, ..Resources::default() });

@@ -21,7 +21,7 @@ use extender_gateway_core::{
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_record::{BindPart, CallRecord, Outcome};
-use extender_gateway_wire::{Request, WireError};
+use extender_gateway_wire::{Names, Request, WireError};
 use tokio::{
     runtime::Handle,
     time::{Instant, timeout_at},
@@ -112,8 +112,9 @@ impl Decider {
     ) -> Result<Option<AssumedPod>, CallError> {
         let Placement { assignment, json, pod, until, flow } = placement;
         let tables = &self.settings.tables;
-        let request =
-            Arc::new(Request::about(json, [&*assignment.node]).map_err(|error| unreadable(&error))?);
+        let names = Arc::new(Names::of(&[&assignment.node]));
+        let request = Request::about(json.clone(), names).map_err(|error| unreadable(&error))?;
+        let request = Arc::new(request);
         let concerns = |backend: &Backend| self.asks_again(backend);
         let mut asked = self.asked(pod, |backend| backend.filter.as_ref());
         let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {

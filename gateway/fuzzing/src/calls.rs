@@ -1,6 +1,9 @@
 //! Bodies of kube-scheduler's calls, and the replies to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::filter::{By, Group, Rejected};
@@ -55,7 +58,7 @@ pub fn prioritize(bytes: &[u8]) {
         assert_eq!(parsed(&list), json!(scored.collect::<Vec<_>>()));
     }
     if is_json(bytes) && names.count() > 0 {
-        let one = Request::about(&request.pod(), [names.name(0)]);
+        let one = Request::about(request.pod(), Arc::new(names.only(&[0])));
         let one = one.unwrap_or_else(|error| panic!("a node of the call is none of a call: {error}"));
         assert_eq!((one.names.name(0), one.pod()), (names.name(0), request.pod()));
     }

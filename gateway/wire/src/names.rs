@@ -1,8 +1,7 @@
-//! The node names of a request, as positions in its body.
+//! The node names of a request, or of a list that is known from an earlier one.
 
 use std::{hash::BuildHasher, ops::Range};
 
-use bytes::Bytes;
 use extender_apiserver::text::utf8;
 use foldhash::fast::RandomState;
 use hashbrown::{HashTable, hash_table::Entry};
@@ -18,8 +17,6 @@ use super::{
 /// numbered without repetitions in the order of their first entries; entries are the positions in the list.
 #[derive(Debug)]
 pub struct Names {
-    body: Bytes,
-    strings: Vec<RawString>,
     texts: NameTexts,
     repetitions: Option<Repetitions>,
 }
@@ -40,20 +37,35 @@ struct Repetitions {
 }
 
 impl Names {
+    /// The names of a list, less than 4 GiB together.
+    pub fn of<S: AsRef<str>>(list: &[S]) -> Self {
+        Self::at_entries(NameTexts::of(list.iter().map(AsRef::as_ref)))
+    }
+
     /// The names at these positions of a body.
     ///
     /// # Errors
     /// The escapes of a name are malformed.
-    pub(super) fn new(body: Bytes, strings: Vec<RawString>) -> Result<Self, WireError> {
-        let texts = NameTexts::read(&body, &strings)?;
+    pub(super) fn read(body: &[u8], strings: &[RawString]) -> Result<Self, WireError> {
+        NameTexts::read(body, strings).map(Self::at_entries)
+    }
+
+    fn at_entries(texts: NameTexts) -> Self {
         let repetitions = Repetitions::among(&texts);
-        Ok(Self { body, strings, texts, repetitions })
+        Self { texts, repetitions }
+    }
+
+    /// The names of some nodes, each at most once; they are numbered in this order.
+    #[must_use]
+    pub fn only(&self, nodes: &[u32]) -> Self {
+        // Different nodes have different names.
+        Self { texts: NameTexts::of(nodes.iter().map(|node| self.name(*node))), repetitions: None }
     }
 
     /// The number of different nodes.
     pub fn count(&self) -> u32 {
         let nodes = match &self.repetitions {
-            None => self.strings.len(),
+            None => self.entries(),
             Some(repetitions) => repetitions.first_entry_of_node.len(),
         };
         number(nodes)
@@ -61,7 +73,7 @@ impl Names {
 
     /// The number of names, including repetitions.
     pub fn entries(&self) -> usize {
-        self.strings.len()
+        self.texts.ends.len()
     }
 
     /// The node at an entry.
@@ -90,18 +102,27 @@ impl Names {
     pub fn in_one_piece(&self) -> Option<(&str, &[u32])> {
         self.repetitions.is_none().then_some((&self.texts.all, &self.texts.ends))
     }
-
-    /// The name at an entry as JSON, with the quotes and escapes of the request.
-    pub fn quoted(&self, entry: usize) -> &[u8] {
-        &self.body[self.quoted_range(entry)]
-    }
-
-    pub(super) fn quoted_range(&self, entry: usize) -> Range<usize> {
-        self.strings[entry].quoted()
-    }
 }
 
 impl NameTexts {
+    fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let bytes = names.clone().map(str::len).sum();
+        let mut texts = Self::with_capacity(bytes, names.size_hint().0);
+        for name in names {
+            texts.push(name);
+        }
+        texts
+    }
+
+    fn with_capacity(bytes: usize, entries: usize) -> Self {
+        Self { all: String::with_capacity(bytes), ends: Vec::with_capacity(entries) }
+    }
+
+    fn push(&mut self, name: &str) {
+        self.all.push_str(name);
+        self.ends.push(number(self.all.len()));
+    }
+
     fn read(body: &[u8], strings: &[RawString]) -> Result<Self, WireError> {
         let cursor = Cursor::new(body);
         let bytes = strings.iter().map(|string| string.inner().len()).sum();
@@ -119,12 +140,11 @@ impl NameTexts {
     /// The same with replaced bytes in the names that are not UTF-8.
     #[cold]
     fn replaced(bytes: &[u8], bounds: &[u32]) -> Self {
-        let (mut all, mut ends) = (String::with_capacity(bytes.len()), Vec::with_capacity(bounds.len()));
+        let mut texts = Self::with_capacity(bytes.len(), bounds.len());
         for entry in 0..bounds.len() {
-            all.push_str(&utf8(bytes[range(bounds, entry)].into()));
-            ends.push(number(all.len()));
+            texts.push(&utf8(bytes[range(bounds, entry)].into()));
         }
-        Self { all, ends }
+        texts
     }
 
     #[inline]

@@ -97,7 +97,7 @@ pub fn bound() -> Body {
 pub fn prioritized(request: &Request, totals: &[Option<i64>]) -> Body {
     const BESIDE_THE_NAME: usize = r#"{"Host":,"Score":},"#.len() + 20;
     let entries = 0..request.names.entries();
-    let names: usize = entries.clone().map(|entry| request.names.quoted(entry).len()).sum();
+    let names: usize = entries.clone().map(|entry| request.quoted(entry).len()).sum();
     let mut out = Vec::with_capacity(names + entries.len() * BESIDE_THE_NAME + 2);
     out.push(b'[');
     for entry in entries {
@@ -106,7 +106,7 @@ pub fn prioritized(request: &Request, totals: &[Option<i64>]) -> Body {
                 out.push(b',');
             }
             out.extend_from_slice(br#"{"Host":"#);
-            out.extend_from_slice(request.names.quoted(entry));
+            out.extend_from_slice(request.quoted(entry));
             out.extend_from_slice(br#","Score":"#);
             push_number(&mut out, total);
             out.push(b'}');
@@ -167,7 +167,7 @@ fn push_rejected(body: &mut Body, request: &Request, rejected: &Rejected, reason
             let Some(group) = group.map(|group| group as usize) else { continue };
             if (reasons[group].preemption_may_help || one_map) == helps {
                 body.push(separator);
-                body.push(request.names.quoted(request.names.first_entry(node)));
+                body.push(request.quoted(request.names.first_entry(node)));
                 body.push(b":");
                 body.push(&quoted[group]);
                 separator = b",";

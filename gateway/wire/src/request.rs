@@ -1,13 +1,13 @@
 //! The body of filter and prioritize: `ExtenderArgs`.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use extender_gateway_object::limits::LONGEST_NAME;
 
 use super::{
     Names, WireError,
-    json::{self, Cursor, RawString, key_is, name_fits},
+    json::{Cursor, RawString, key_is, name_fits},
 };
 
 /// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
@@ -27,8 +27,10 @@ const BEFORE_THE_NAME: &str = r#"{"metadata":{"name":""#;
 pub struct Request {
     body: Bytes,
     pod: Range<usize>,
+    /// The name at each entry of the body; none if the body is only a pod.
+    quoted: Vec<RawString>,
     /// The names of the nodes, in either form.
-    pub names: Names,
+    pub names: Arc<Names>,
     /// The form of the nodes.
     pub offer: Offer,
     /// The spelling of the keys.
@@ -102,32 +104,28 @@ impl Request {
             Ok(())
         })?;
         cursor.end()?;
-        let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
-        let (names, offer) = match (names, nodes) {
+        let pod = pod.ok_or_else(no_pod)?;
+        let (quoted, offer) = match (names, nodes) {
             (Some(names), None) => (names, Offer::Names),
             (None, Some((names, objects))) => (names, Offer::Objects(objects)),
             (Some(_), Some(_)) => return Err(not_one("both Nodes and NodeNames")),
             (None, None) => return Err(not_one("neither Nodes nor NodeNames")),
         };
-        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys })
+        let names = Arc::new(Names::read(&body, &quoted)?);
+        Ok(Self { body, pod, quoted, names, offer, keys })
     }
 
-    /// A request about these nodes.
+    /// A request about nodes of these names. Neither they nor the pod's JSON are copied, so a [reply](super::reply), which has
+    /// the names as they are in the body, can only be written to a request that was read.
     ///
     /// # Errors
-    /// The pod is not a JSON object, or a name is not that of a node.
-    pub fn about<'n>(pod: &[u8], nodes: impl IntoIterator<Item = &'n str>) -> Result<Self, WireError> {
-        let mut body = br#"{"Pod":"#.to_vec();
-        body.extend_from_slice(pod);
-        body.extend_from_slice(br#","NodeNames":["#);
-        for (at, node) in nodes.into_iter().enumerate() {
-            if at > 0 {
-                body.push(b',');
-            }
-            json::push_string(&mut body, node);
-        }
-        body.extend_from_slice(b"]}");
-        Self::read(body.into())
+    /// The pod is not a JSON object, or malformed as far as it is read.
+    pub fn about(pod: Bytes, names: Arc<Names>) -> Result<Self, WireError> {
+        let mut cursor = Cursor::new(&pod);
+        let object = cursor.optional(pod_object)?.ok_or_else(no_pod)?;
+        cursor.end()?;
+        let (quoted, offer, keys) = (Vec::new(), Offer::Names, Keys::Usual);
+        Ok(Self { body: pod, pod: object, quoted, names, offer, keys })
     }
 
     /// The pod's JSON.
@@ -144,10 +142,15 @@ impl Request {
         }
     }
 
+    /// The name at an entry, with the quotes and escapes of the body.
+    pub(super) fn quoted(&self, entry: usize) -> &[u8] {
+        &self.body[self.quoted[entry].quoted()]
+    }
+
     /// The range of the element at an entry in the body: a quoted name, or an object.
     pub(super) fn element(&self, entry: usize) -> Range<usize> {
         match &self.offer {
-            Offer::Names => self.names.quoted_range(entry),
+            Offer::Names => self.quoted[entry].quoted(),
             Offer::Objects(objects) => objects[entry].clone(),
         }
     }
@@ -155,6 +158,10 @@ impl Request {
     pub(super) fn body(&self) -> &Bytes {
         &self.body
     }
+}
+
+fn no_pod() -> WireError {
+    WireError::whole("the request has no Pod")
 }
 
 pub(super) fn not_one(what: &str) -> WireError {

@@ -97,6 +97,24 @@ fn each_name_is_read_as_go_reads_it() {
 }
 
 #[test]
+fn a_request_about_a_list_shares_its_names() {
+    let names = Arc::new(Names::of(&["a"]));
+    let about = |pod: &'static str| Request::about(pod.into(), Arc::clone(&names));
+    let request = about(r#" {"metadata":{}} "#).unwrap();
+    assert!(Arc::ptr_eq(&request.names, &names) && matches!(request.offer, Offer::Names));
+    assert_eq!((request.pod(), request.object(0)), (Bytes::from(r#"{"metadata":{}}"#), None));
+    for (pod, message) in [
+        ("", "the Pod is not an object at byte 0"),
+        ("[]", "the Pod is not an object at byte 0"),
+        ("null", "the request has no Pod"),
+        ("{", "malformed JSON: an array or object that does not end at byte 0"),
+        ("{} x", "unexpected text after the JSON value at byte 3"),
+    ] {
+        assert_eq!(about(pod).map(drop).map_err(|error| error.to_string()), Err(message.to_owned()));
+    }
+}
+
+#[test]
 fn metadata_that_is_there_twice_is_merged() {
     let body = br#"{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"metadata":{"labels":{}}},{"METADATA":{"Name":"b"}}]}}"#;
     let request = Request::read(body.to_vec().into()).unwrap();
@@ -137,7 +155,35 @@ const NODES: [&str; 7] = [
     r#"{"spec":{},"metadata":{"name":"b"}}"#,
 ];
 
+/// All that is asked of names.
+fn all_of(names: &Names) -> impl PartialEq + std::fmt::Debug {
+    (
+        (0..names.count()).map(|node| names.name(node)).collect::<Vec<_>>(),
+        (0..names.entries()).map(|entry| names.node_at(entry)).collect::<Vec<_>>(),
+        names.in_one_piece(),
+    )
+}
+
 proptest! {
+    /// Names of a list are those that are read from JSON, also a part of them.
+    #[test]
+    fn a_list_is_that_of_a_request(
+        list in prop::collection::vec("[a-c\"\\\\\n\u{1}é😀]{1,2}", 0..12),
+        is_taken in prop::collection::vec(any::<bool>(), 12),
+    ) {
+        let request = |names: &[&str]| {
+            let names = serde_json::to_string(names).unwrap();
+            read(&format!(r#"{{"Pod":{{}},"NodeNames":{names}}}"#)).unwrap()
+        };
+        let names = Names::of(&list);
+        let sent = request(&list.iter().map(String::as_str).collect::<Vec<_>>());
+        prop_assert_eq!(all_of(&names), all_of(&sent.names));
+        let some: Vec<u32> = (0..names.count()).filter(|node| is_taken[*node as usize]).collect();
+        let only = names.only(&some);
+        let sent = request(&some.iter().map(|node| names.name(*node)).collect::<Vec<_>>());
+        prop_assert_eq!(all_of(&only), all_of(&sent.names));
+    }
+
     /// With known objects, whatever they are, a request is read as without.
     #[test]
     fn known_objects_change_nothing(
@@ -165,7 +211,7 @@ proptest! {
                 nodes
                     .map(|node| {
                         let entry = request.names.first_entry(node);
-                        let quoted = request.names.quoted(entry).to_vec();
+                        let quoted = request.quoted(entry).to_vec();
                         (request.names.name(node).to_owned(), quoted, request.object(node).map(<[u8]>::to_vec))
                     })
                     .collect::<Vec<_>>(),
