@@ -3,7 +3,9 @@ package plugin
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	door "extender-gateway.io/plugin/internal/doorv1alpha1"
@@ -17,8 +19,9 @@ type rejections struct {
 	statuses []fwk.Status
 	// reasons has, for each position, 0 if the node is accepted, or 1 + the index of its status.
 	reasons []uint32
-	// count is the number of rejected nodes.
-	count int
+	// counts are the numbers of nodes by status, and count that of all rejected nodes.
+	counts []int
+	count  int
 }
 
 // rejectionsOf checks that each rejected node is one of the list's, and is rejected once.
@@ -30,7 +33,7 @@ func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error
 	if len(answered) == 0 {
 		return r, nil
 	}
-	r = rejections{statuses: make([]fwk.Status, len(answered)), reasons: make([]uint32, nodes)}
+	r = rejections{statuses: make([]fwk.Status, len(answered)), reasons: make([]uint32, nodes), counts: make([]int, len(answered))}
 	for i, rejection := range answered {
 		if rejection.GetReason() == "" || len(rejection.GetPositions()) == 0 {
 			return r, wrongAnswer("rejection %d has no reason or no nodes", i)
@@ -45,7 +48,8 @@ func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error
 			}
 			r.reasons[position] = uint32(i + 1)
 		}
-		r.count += len(rejection.GetPositions())
+		r.counts[i] = len(rejection.GetPositions())
+		r.count += r.counts[i]
 	}
 	return r, nil
 }
@@ -70,6 +74,69 @@ func (r *rejections) status(position int) *fwk.Status {
 // accepts reports whether the node at this position is not rejected.
 func (r *rejections) accepts(position int) bool { return r.count == 0 || r.reasons[position] == 0 }
 
+// forGood is the number of nodes with a status that no preemption changes.
+func (r *rejections) forGood() (count int) {
+	for i := range r.statuses {
+		if r.isForGood(i) {
+			count += r.counts[i]
+		}
+	}
+	return count
+}
+
+func (r *rejections) isForGood(status int) bool {
+	return r.statuses[status].Code() == fwk.UnschedulableAndUnresolvable
+}
+
+// left are the nodes that are not rejected for good, for kube-scheduler to look at no others; nil if it looks at all of them, because
+// that is less work, or because none is accepted: then Filter says why.
+func (r *rejections) left(names []string) *fwk.PreFilterResult {
+	accepted, left := len(names)-r.count, len(names)-r.forGood()
+	if accepted == 0 || len(names) < fewestToFind || workFor(left, accepted)+left/costOfName >= workFor(len(names), accepted) {
+		return nil
+	}
+	nodes := make(sets.Set[string], left)
+	for position, name := range names {
+		if r.accepts(position) || !r.isForGood(int(r.reasons[position]-1)) {
+			nodes.Insert(name)
+		}
+	}
+	return &fwk.PreFilterResult{NodeNames: nodes}
+}
+
+// costOfName is how many names kube-scheduler looks up in the time in which all filters look at one node.
+const costOfName = 6
+
+// workFor is how many nodes kube-scheduler filters and scores, if so many of these nodes are accepted: it stops when it has found enough.
+func workFor(nodes, accepted int) int {
+	enough := min(numFeasibleNodesToFind(nodes), accepted)
+	return enough*nodes/accepted + enough
+}
+
+// fewestToFind is kube-scheduler's minFeasibleNodesToFind: in a smaller cluster it looks at all nodes.
+const fewestToFind = 100
+
+// numFeasibleNodesToFind mirrors kube-scheduler's function of this name, without percentageOfNodesToScore.
+func numFeasibleNodesToFind(nodes int) int {
+	if nodes < fewestToFind {
+		return nodes
+	}
+	percentage := max(50-nodes/125, 5)
+	return max(nodes*percentage/100, fewestToFind)
+}
+
+// summary counts the nodes that are rejected for good by reason, as kube-scheduler does with those of Filter.
+func (r *rejections) summary() string {
+	var reasons []string
+	for i := range r.statuses {
+		if r.isForGood(i) {
+			reasons = append(reasons, fmt.Sprintf("%d %s", r.counts[i], r.statuses[i].Message()))
+		}
+	}
+	slices.Sort(reasons)
+	return Name + ": " + strings.Join(reasons, ", ")
+}
+
 // scores are from 0 to 100, by position; nil if no node is better than another.
 type scores []uint8
 
@@ -83,16 +150,15 @@ func scoresOf(totals *door.Totals, nodes, about int, isAbout func(position int) 
 		return nil, wrongAnswer("%d scores of %d nodes", len(values), about)
 	}
 	least, most := slices.Min(values), slices.Max(values)
-	if least < 0 {
-		return nil, wrongAnswer("the score %d is negative", least)
-	}
 	if least == most {
 		return nil, nil
 	}
-	spread, next, divisor := make(scores, nodes), 0, divisorOf(most)
+	// What is added to all scores changes nothing. Differences of int64 fit into uint64.
+	base := uint64(min(least, 0))
+	spread, next, divisor := make(scores, nodes), 0, divisorOf(uint64(most)-base)
 	for position := range spread {
 		if isAbout(position) {
-			spread[position] = uint8(values[next] / divisor)
+			spread[position] = uint8((uint64(values[next]) - base) / divisor)
 			next++
 		}
 	}
@@ -100,9 +166,10 @@ func scoresOf(totals *door.Totals, nodes, about int, isAbout func(position int) 
 }
 
 // divisorOf is the smallest divisor that brings a score into the framework's range.
-func divisorOf(most int64) int64 {
-	divisor := most / fwk.MaxScore
-	if most%fwk.MaxScore != 0 {
+func divisorOf(most uint64) uint64 {
+	const largest = uint64(fwk.MaxScore)
+	divisor := most / largest
+	if most%largest != 0 {
 		divisor++
 	}
 	return max(divisor, 1)

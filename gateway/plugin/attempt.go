@@ -1,9 +1,11 @@
 package plugin
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -16,22 +18,24 @@ const (
 	scoresKey  fwk.StateKey = Name + "/scores"
 )
 
-// attempt is what PreFilter has learned, for the other extension points.
-type attempt struct {
-	// list is nil if no gateway answers and this is ignored: the pod is placed without policies, and counts.
-	list *nodeList
-	// pod is its JSON.
-	pod        []byte
+// answer is what the gateway has decided about a list of nodes. It never changes: pods share one that is kept.
+type answer struct {
+	list       *nodeList
 	rejections rejections
 	// isScored is false if scores depend on the nodes that are left.
 	isScored bool
 	scores   scores
-	// removed are the pods that a dry run of a preemption has removed, by node; nil until then.
-	removed map[string]sets.Set[types.UID]
+	// left is for PreFilter, nil if Filter rejects all nodes that are rejected.
+	left *fwk.PreFilterResult
+	// isHeld is whether it holds for other pods.
+	isHeld bool
+	// call is its id at the gateway, and asked the pod of that call.
+	call  string
+	asked types.UID
 }
 
-// newAttempt checks the answer.
-func newAttempt(list *nodeList, pod []byte, placement *door.Placement) (*attempt, error) {
+// newAnswer checks it.
+func newAnswer(list *nodeList, pod *corev1.Pod, placement *door.Placement) (*answer, error) {
 	nodes := len(list.names)
 	rejections, err := rejectionsOf(placement, nodes)
 	if err != nil {
@@ -41,12 +45,37 @@ func newAttempt(list *nodeList, pod []byte, placement *door.Placement) (*attempt
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{list: list, pod: pod, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores}, nil
+	return &answer{
+		list: list, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
+		left: rejections.left(list.names), isHeld: placement.GetKeep() != nil, call: placement.GetCall(), asked: pod.UID,
+	}, nil
 }
 
-// Clone implements framework.StateData. Only removed changes later.
+// attempt is what PreFilter has learned, for the other extension points.
+type attempt struct {
+	// answer is nil if no gateway answers and this is ignored: the pod is placed without policies, and counts.
+	*answer
+	pod *corev1.Pod
+	// json is the encoded pod, nil until it is needed: extension points that encode it run one after the other.
+	json []byte
+	// removed are the pods that a dry run of a preemption has removed, by node; nil until then.
+	removed map[string]sets.Set[types.UID]
+	// isClone is whether it belongs to a clone of the state: of a dry run, or to score a node of a batch again.
+	isClone bool
+}
+
+// encoded is the pod as kube-scheduler's HTTPExtender encodes it, without kind and apiVersion.
+func (a *attempt) encoded() (_ []byte, err error) {
+	if a.json == nil {
+		a.json, err = json.Marshal(a.pod)
+	}
+	return a.json, err
+}
+
+// Clone implements framework.StateData. Of what it has, only removed changes later.
 func (a *attempt) Clone() fwk.StateData {
 	clone := *a
+	clone.isClone = true
 	clone.removed = maps.Clone(a.removed)
 	for node, pods := range clone.removed {
 		clone.removed[node] = pods.Clone()

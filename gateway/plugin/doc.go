@@ -4,17 +4,20 @@
 //
 // # Course of an attempt
 //
-// PreFilter makes the only call: the pod, and the nodes of the snapshot as a list that the gateway remembers by its id. Filter
-// and Score look the answer up. If scores depend on the nodes that are left, PreScore makes a second call. Filter is skipped
-// if no node is rejected, and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter
-// of any profile tells what has become of pods.
+// PreFilter calls Place: the pod, and the nodes of the snapshot as a list that the gateway remembers by its id. Filter and Score
+// look the answer up. If scores depend on the nodes that are left, PreScore calls Score. Filter is skipped if no node is rejected,
+// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter of any profile tells
+// what has become of pods, or a call of Tell if none comes soon.
+//
+// An answer of which the gateway says that it holds for other pods is kept (kept.go): they get it without a call while one of Hold is
+// in progress, and a signature with which kube-scheduler places them in batches.
 //
 // # Weight
 //
 // An extender's scores count 10 times its weight in kube-scheduler. The plugin's weight in the profile must therefore be 10 times
 // the weight that the gateway had as an extender: usually 10. The framework accepts scores from 0 to 100. If the largest score of
 // a call is greater, all scores of the call are divided by the smallest integer that makes them fit, so they count less than
-// those of an extender, and small differences can vanish.
+// those of an extender, and small differences can vanish. The smallest score is taken from all of them if it is negative.
 //
 // # Preemption
 //
@@ -23,8 +26,7 @@
 //
 // # Limits of this version
 //
-// No plugin of a profile with this one may use opportunistic batching (SignPod is missing). The preempt and bind verbs of
-// backends are not called. A rejected pod comes back for the events in EventsToRegister, not only for those that can change the
+// The preempt and bind verbs of backends are not called. A rejected pod comes back for the events in EventsToRegister, not only for those that can change the
 // policy's answer. In a placement of a pod group the gateway is asked about all nodes of the cluster, as kube-scheduler offers
 // them to PreFilter. A gateway that is also configured as an extender is asked twice: an extender's URL does not tell that it is
 // the gateway of the socket.

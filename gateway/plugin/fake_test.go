@@ -12,11 +12,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	door "extender-gateway.io/plugin/internal/doorv1alpha1"
@@ -27,6 +31,8 @@ type scriptedGateway struct {
 	door.UnimplementedDoorServiceServer
 	place func(*door.PlaceRequest) (*door.PlaceResponse, error)
 	score func(*door.ScoreRequest) (*door.ScoreResponse, error)
+	// states are what calls of Hold wait for; nil if the gateway has none.
+	states chan *door.HoldResponse
 
 	// isAnother is a server that is no gateway: nothing marks its statuses.
 	isAnother bool
@@ -37,6 +43,8 @@ type scriptedGateway struct {
 	lists  map[string][]string
 	placed []*door.PlaceRequest
 	scored []*door.ScoreRequest
+	told   []*door.TellRequest
+	held   []*door.HoldRequest
 }
 
 // knows reports whether the gateway holds the list, and keeps one that comes with names.
@@ -65,6 +73,34 @@ func (g *scriptedGateway) Score(ctx context.Context, request *door.ScoreRequest)
 		return &door.ScoreResponse{Outcome: &door.ScoreResponse_UnknownList{UnknownList: &door.UnknownList{}}}, nil
 	}
 	return answered(ctx, g, request, g.score)
+}
+
+func (g *scriptedGateway) Hold(ctx context.Context, request *door.HoldRequest) (*door.HoldResponse, error) {
+	if g.states == nil {
+		return g.UnimplementedDoorServiceServer.Hold(ctx, request)
+	}
+	g.mu.Lock()
+	g.held = append(g.held, request)
+	g.mu.Unlock()
+	select {
+	case state, isOpen := <-g.states:
+		if isOpen {
+			return state, nil
+		}
+		return nil, status.Error(codes.Internal, "it fails")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (g *scriptedGateway) Tell(ctx context.Context, request *door.TellRequest) (*door.TellResponse, error) {
+	if g.states == nil {
+		return g.UnimplementedDoorServiceServer.Tell(ctx, request)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, request)
+	return &door.TellResponse{}, nil
 }
 
 // answered marks a status as the gateway's.
@@ -112,7 +148,7 @@ func socketPath(t *testing.T) string {
 // newPlugin makes the plugin for the socket, with further arguments as YAML.
 func newPlugin(t *testing.T, socket, more string) *Plugin {
 	t.Helper()
-	made, err := New(t.Context(), yamlArgs(fmt.Sprintf("socket: %q\n%s", socket, more)), nil)
+	made, err := New(t.Context(), yamlArgs(fmt.Sprintf("socket: %q\n%s", socket, more)), newFakeHandle())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +168,18 @@ func served(t *testing.T, gateway *scriptedGateway) *Plugin {
 func yamlArgs(text string) *runtime.Unknown {
 	return &runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeYAML}
 }
+
+// fakeHandle has informers without an apiserver.
+type fakeHandle struct {
+	fwk.Handle
+	factory informers.SharedInformerFactory
+}
+
+func newFakeHandle() fakeHandle {
+	return fakeHandle{factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+}
+
+func (h fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
 
 type fakeNode struct {
 	fwk.NodeInfo

@@ -2,50 +2,78 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	door "extender-gateway.io/plugin/internal/doorv1alpha1"
 )
 
 // PreFilter asks the gateway about all nodes of the snapshot. It is skipped, with Filter, if no node is rejected; PreScore runs
 // nevertheless, so the answer is kept before that.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
 	defer recovered(ctx, "PreFilter", &status)
-	// As kube-scheduler's HTTPExtender encodes it, without kind and apiVersion.
-	encoded, err := json.Marshal(pod)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	asked, err := p.ask(ctx, encoded, nodes)
+	asked := &attempt{pod: pod}
+	from := answerFailed
+	defer func() { attempts.WithLabelValues(from).Inc() }()
+	from, err := p.ask(ctx, asked, nodes)
 	if errors.Is(err, errNoGateway) && p.gateway.ignorable {
 		if p.ignored.allows() {
 			klog.FromContext(ctx).Error(err, "Pods are placed without policies, because ignorable is true", "plugin", Name, "pod", klog.KObj(pod))
 		}
-		asked, err = &attempt{pod: encoded}, nil
+		from, err = answerIgnored, nil
 	}
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(attemptKey, asked)
-	if asked.rejections.count == 0 {
+	if asked.answer == nil || asked.rejections.count == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, nil
+	return asked.left, nil
 }
 
-func (p *Plugin) ask(ctx context.Context, pod []byte, nodes []fwk.NodeInfo) (*attempt, error) {
+// ask gets the attempt an answer that is kept, or else the gateway's, and says where it is from.
+func (p *Plugin) ask(ctx context.Context, asked *attempt, nodes []fwk.NodeInfo) (from string, err error) {
 	list, nodesAt, err := p.lists.of(nodes)
 	if err != nil {
-		return nil, err
+		return answerFailed, err
 	}
-	placement, err := p.gateway.place(ctx, pod, list, nodesAt)
+	pod := asked.pod
+	if kept := p.kept.of(pod, list, nodesAt); kept != nil {
+		asked.answer = kept
+		p.placed.add(&door.Change{Change: &door.Change_Kept{Kept: &door.Kept{
+			Call: kept.call, Asked: string(kept.asked), Namespace: pod.Namespace, Name: pod.Name, Uid: string(pod.UID),
+		}}})
+		return answerKept, nil
+	}
+	encoded, err := asked.encoded()
 	if err != nil {
-		return nil, err
+		return answerFailed, err
 	}
-	return newAttempt(list, pod, placement)
+	defer observeCall(time.Now())
+	placement, err := p.gateway.place(ctx, encoded, list, nodesAt)
+	if err != nil {
+		return answerFailed, err
+	}
+	if asked.answer, err = newAnswer(list, pod, placement); err != nil {
+		return answerFailed, err
+	}
+	p.kept.put(pod, asked.answer, placement.GetKeep())
+	return answerAsked, nil
+}
+
+// PostFilter says why nodes are not in PreFilter's result: kube-scheduler only names the plugin. It helps no pod.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
+	defer recovered(ctx, "PostFilter", &status)
+	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
+	if err != nil || asked.answer == nil || asked.left == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, asked.rejections.summary())
 }
 
 // Filter looks the node up in the gateway's answer.

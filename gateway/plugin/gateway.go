@@ -51,19 +51,20 @@ func newGateway(a args, told *placed) (*gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: connect to %s: %w", Name, a.socket, err)
 	}
-	return &gateway{args: a, placed: told, connection: connection, client: door.NewDoorServiceClient(connection)}, nil
+	g := &gateway{args: a, placed: told, connection: connection, client: door.NewDoorServiceClient(connection)}
+	told.follow(g)
+	return g, nil
 }
 
 // place decides about all nodes of the list, as they are at this resource version or later, and tells what has become of pods.
 func (g *gateway) place(ctx context.Context, pod []byte, list *nodeList, nodesAt uint64) (*door.Placement, error) {
 	return asked(g, ctx, list, nil, func(ctx context.Context, nodes *door.Nodes, options ...grpc.CallOption) (*door.Placement, bool, error) {
-		var trailer metadata.MD
-		news := g.placed.news()
-		request := &door.PlaceRequest{Pod: pod, Nodes: nodes, Changes: news.changes, NodesAt: nodesAt, PodsAt: news.podsAt}
-		response, err := g.client.Place(ctx, request, append(options, grpc.Trailer(&trailer))...)
-		if isTold(err, trailer) {
-			g.placed.told(news)
-		}
+		var response *door.PlaceResponse
+		err := g.placed.tell(ctx, func(n news, more ...grpc.CallOption) (err error) {
+			request := &door.PlaceRequest{Pod: pod, Nodes: nodes, Changes: n.changes, NodesAt: nodesAt, PodsAt: n.podsAt}
+			response, err = g.client.Place(ctx, request, append(options, more...)...)
+			return err
+		})
 		return response.GetPlacement(), response.GetUnknownList() != nil, err
 	})
 }
@@ -110,6 +111,9 @@ var errNoGateway = errors.New("no gateway answers")
 
 // failure separates what a gateway answers from failures to get an answer.
 func (g *gateway) failure(err error, trailer metadata.MD) error {
+	if errors.Is(err, errOtherCall) {
+		return err
+	}
 	message := status.Convert(err).Message()
 	switch status.Code(err) {
 	case codes.Canceled:

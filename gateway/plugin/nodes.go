@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -19,8 +21,10 @@ const maxNodes = 100_000
 type nodeList struct {
 	id    string
 	names []string
-	// positions of the names; never written after the list is made, so Filter and Score need no lock.
+	// positions of the names, and of the snapshot's NodeInfos, which takes less time to look up: a dry run of a preemption has others.
+	// Never written after the list is made, so Filter and Score need no lock.
 	positions map[string]int
+	ofInfos   map[fwk.NodeInfo]int
 	// known is whether the gateway has been sent the names.
 	known atomic.Bool
 }
@@ -33,8 +37,8 @@ type nodeLists struct {
 	mu     sync.Mutex
 	made   int
 	latest *nodeList
-	// objects are the nodes of the latest list as they were last seen.
-	objects []*corev1.Node
+	// snapshot is that of the latest list: kube-scheduler makes another slice when nodes come or go.
+	snapshot []fwk.NodeInfo
 	// newest is the greatest resource version of a node so far.
 	newest uint64
 }
@@ -45,12 +49,12 @@ func newNodeLists() nodeLists { return nodeLists{prefix: rand.Text()} }
 func (l *nodeLists) of(nodes []fwk.NodeInfo) (*nodeList, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.latest == nil || !l.observe(nodes) {
+	if l.latest == nil || !l.isLatest(nodes) {
 		if err := l.make(nodes); err != nil {
 			return nil, 0, err
 		}
-		l.observe(nodes)
 	}
+	l.snapshot = nodes
 	return l.latest, l.newest, nil
 }
 
@@ -58,42 +62,69 @@ func (l *nodeLists) make(nodes []fwk.NodeInfo) error {
 	if len(nodes) > maxNodes {
 		return fmt.Errorf("the cluster has %d nodes; the gateway's protocol allows %d", len(nodes), maxNodes)
 	}
-	list := &nodeList{names: make([]string, len(nodes)), positions: make(map[string]int, len(nodes))}
+	list := &nodeList{names: make([]string, len(nodes)), positions: make(map[string]int, len(nodes)), ofInfos: make(map[fwk.NodeInfo]int, len(nodes))}
 	for i, node := range nodes {
 		name := nameOf(node)
 		if _, again := list.positions[name]; again || name == "" {
 			return errors.New("kube-scheduler's snapshot has a node twice or without a name")
 		}
-		list.names[i], list.positions[name] = name, i
+		list.names[i], list.positions[name], list.ofInfos[node] = name, i, i
 	}
 	l.made++
 	list.id = fmt.Sprintf("%s-%d", l.prefix, l.made)
-	l.latest, l.objects = list, make([]*corev1.Node, len(nodes))
+	l.latest = list
 	return nil
 }
 
-// observe reports whether the latest list is about exactly these nodes, in this order. Only changed objects are looked into.
-func (l *nodeLists) observe(nodes []fwk.NodeInfo) bool {
-	if len(nodes) != len(l.objects) {
+// isLatest reports whether the latest list is about exactly these nodes, in this order.
+func (l *nodeLists) isLatest(nodes []fwk.NodeInfo) bool {
+	if len(nodes) != len(l.latest.names) {
 		return false
+	}
+	if len(nodes) == 0 || &nodes[0] == &l.snapshot[0] {
+		return true
 	}
 	for i, info := range nodes {
 		if nameOf(info) != l.latest.names[i] {
 			return false
 		}
-		if node := info.Node(); node != l.objects[i] {
-			l.objects[i] = node
-			// Versions of one resource are ordered, and numbers; what is not one is not waited for.
-			if version, err := strconv.ParseUint(node.ResourceVersion, 10, 64); err == nil {
-				l.newest = max(l.newest, version)
-			}
-		}
 	}
 	return true
 }
 
+// follow notes the nodes that kube-scheduler's watch brings.
+func (l *nodeLists) follow(handle fwk.Handle) error {
+	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    l.seen,
+		UpdateFunc: func(_, node any) { l.seen(node) },
+	})
+	return err
+}
+
+// seen notes a node that kube-scheduler knows. Versions of one resource are ordered, and numbers; what is not one is not waited for.
+func (l *nodeLists) seen(object any) {
+	node, isNode := object.(*corev1.Node)
+	if !isNode {
+		return
+	}
+	if version, err := strconv.ParseUint(node.ResourceVersion, 10, 64); err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.newest = max(l.newest, version)
+	}
+}
+
+// afterNode notes the node before a rejected pod is tried again because of it. The plugin's own handler of events may come later.
+func (p *Plugin) afterNode(_ klog.Logger, _ *corev1.Pod, _, node any) (fwk.QueueingHint, error) {
+	p.lists.seen(node)
+	return fwk.Queue, nil
+}
+
 // position of a node, or an error if it was not in the snapshot of PreFilter.
 func (l *nodeList) position(node fwk.NodeInfo) (int, error) {
+	if position, found := l.ofInfos[node]; found {
+		return position, nil
+	}
 	name := nameOf(node)
 	position, found := l.positions[name]
 	if !found {

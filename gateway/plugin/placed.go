@@ -2,10 +2,13 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -24,9 +27,14 @@ const (
 	maxChangeBytes = 16 << 20
 	// tooLarge is the outcome of a call that is larger than the gateway's extender.maxRequestBytes.
 	tooLarge = "too_large"
+	// tellAfter is how long the gateway waits for changes that no call of Place brings: pods that are decided by answers that
+	// are kept count for other callers, too.
+	tellAfter = 50 * time.Millisecond
+	// tellTimeout limits a call of Tell, for which the next call of Place waits.
+	tellTimeout = time.Second
 )
 
-// placed is what the gateway is to be told of pods with the next call. All profiles share it. kube-scheduler makes one attempt at a
+// placed is what the gateway is to be told of pods, usually with the next call of Place. All profiles share it. kube-scheduler makes one attempt at a
 // time; pods are bound and given up meanwhile.
 type placed struct {
 	mu      sync.Mutex
@@ -37,7 +45,14 @@ type placed struct {
 	removed uint64
 	// podsAt is the greatest resource version of a pod that has left a node, and toldAt that of the latest answered call.
 	podsAt, toldAt uint64
+	// teller is that of any profile, nil if nobody tells what no call brings. isDue is whether it will.
+	teller *gateway
+	isDue  bool
+	// turn is taken by a call that tells: a change that is told late, by another call, would undo what followed it.
+	turn chan struct{}
 }
+
+func newPlaced() *placed { return &placed{turn: make(chan struct{}, 1)} }
 
 // news is what is told with a call.
 type news struct {
@@ -56,6 +71,55 @@ func (p *placed) add(change *door.Change) {
 	for len(p.changes) > maxChanges || p.bytes > maxChangeBytes {
 		p.drop()
 	}
+	if p.teller != nil && !p.isDue {
+		p.isDue = true
+		time.AfterFunc(tellAfter, p.tellLate)
+	}
+}
+
+// follow has this gateway tell what no call brings.
+func (p *placed) follow(teller *gateway) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.teller = teller
+}
+
+// tellLate tells what no call of Place has told.
+func (p *placed) tellLate() {
+	p.mu.Lock()
+	p.isDue = false
+	teller := p.teller
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	defer cancel()
+	// What is not told now is with the next call.
+	_ = p.tell(ctx, func(n news, options ...grpc.CallOption) error {
+		if len(n.changes) == 0 {
+			return nil
+		}
+		_, err := teller.client.Tell(ctx, &door.TellRequest{Changes: n.changes}, options...)
+		return err
+	})
+}
+
+// errOtherCall is no failure to get an answer, about which ignorable decides: the call was not made.
+var errOtherCall = errors.New("the gateway has not answered the call before, which tells what has become of pods; it has too much to do")
+
+// tell makes a call with the changes that are not told yet.
+func (p *placed) tell(ctx context.Context, call func(news, ...grpc.CallOption) error) error {
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return errOtherCall
+	}
+	defer func() { <-p.turn }()
+	var trailer metadata.MD
+	n := p.news()
+	err := call(n, grpc.Trailer(&trailer))
+	if isTold(err, trailer) {
+		p.told(n)
+	}
+	return err
 }
 
 // drop removes the oldest change. Calls may still read it.
@@ -104,8 +168,12 @@ func isTold(err error, trailer metadata.MD) bool {
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node string) (status *fwk.Status) {
 	defer recovered(ctx, "Reserve", &status)
 	// The pod of the attempt: that of Reserve is on the node already.
-	if asked, err := stateOf[*attempt](state, attemptKey, "PreFilter"); err == nil {
-		p.placed.add(&door.Change{Change: &door.Change_Assumed{Assumed: &door.Assumed{Pod: asked.pod, Node: node}}})
+	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
+	if err != nil {
+		return nil
+	}
+	if encoded, err := asked.encoded(); err == nil {
+		p.placed.add(&door.Change{Change: &door.Change_Assumed{Assumed: &door.Assumed{Pod: encoded, Node: node}}})
 	}
 	return nil
 }

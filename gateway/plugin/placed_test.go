@@ -19,9 +19,8 @@ import (
 
 // ofAttempt is a state after PreFilter.
 func ofAttempt(pod *corev1.Pod) *fakeState {
-	encoded, _ := json.Marshal(pod)
 	state := &fakeState{}
-	state.Write(attemptKey, &attempt{pod: encoded})
+	state.Write(attemptKey, &attempt{pod: pod})
 	return state
 }
 

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,6 +18,7 @@ type Plugin struct {
 	gateway *gateway
 	lists   nodeLists
 	placed  *placed
+	kept    *kept
 	// ignored and unscored limit the log lines about pods that are placed without policies, and without their scores.
 	ignored, unscored logLimit
 }
@@ -25,19 +27,22 @@ var (
 	_ fwk.PreFilterPlugin     = &Plugin{}
 	_ fwk.PreFilterExtensions = &Plugin{}
 	_ fwk.FilterPlugin        = &Plugin{}
+	_ fwk.PostFilterPlugin    = &Plugin{}
 	_ fwk.PreScorePlugin      = &Plugin{}
 	_ fwk.ScorePlugin         = &Plugin{}
 	_ fwk.ReservePlugin       = &Plugin{}
 	_ fwk.PostBindPlugin      = &Plugin{}
 	_ fwk.EnqueueExtensions   = &Plugin{}
+	_ fwk.SignPlugin          = &Plugin{}
 )
 
 // New makes the plugin of a profile. It does not connect: the gateway may start later than kube-scheduler.
-func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	parsed, err := parseArgs(object)
 	if err != nil {
 		return nil, err
 	}
+	register()
 	placed, err := instances.add(parsed.socket)
 	if err != nil {
 		return nil, err
@@ -47,7 +52,11 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 		instances.remove()
 		return nil, err
 	}
-	return &Plugin{gateway: gateway, lists: newNodeLists(), placed: placed}, nil
+	p := &Plugin{gateway: gateway, lists: newNodeLists(), placed: placed, kept: newKept(gateway)}
+	if err := p.lists.follow(handle); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
 }
 
 // Name implements framework.Plugin.
@@ -79,7 +88,7 @@ func (r *registry) add(socket string) (*placed, error) {
 			Name, r.socket, socket)
 	}
 	if r.count == 0 {
-		r.socket, r.placed = socket, &placed{}
+		r.socket, r.placed = socket, newPlaced()
 	}
 	r.count++
 	return r.placed, nil

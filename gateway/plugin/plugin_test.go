@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -119,12 +121,21 @@ func TestNamesAreSentOnceForEachListAndGateway(t *testing.T) {
 	}
 }
 
+// sees tries rejected pods again because of a node of this version.
+func sees(t *testing.T, p *Plugin, version string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: version}}
+	if hint, err := p.afterNode(klog.Background(), nil, nil, node); hint != fwk.Queue || err != nil {
+		t.Errorf("node of version %s: %v, %v", version, hint, err)
+	}
+}
+
 func TestTheGatewayIsToldWhichVersionOfNodesIsKnown(t *testing.T) {
 	gateway := answering(&door.Placement{})
 	p := served(t, gateway)
 	list := nodes("a", "b")
 	for _, version := range []string{"7", "1007", "1006", "none"} {
-		list[1] = fakeNode{node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: version}}}
+		sees(t, p, version)
 		preFiltered(t, p, list)
 	}
 	var told []uint64
@@ -134,6 +145,20 @@ func TestTheGatewayIsToldWhichVersionOfNodesIsKnown(t *testing.T) {
 	if want := []uint64{7, 1007, 1007, 1007}; !slices.Equal(told, want) {
 		t.Errorf("told %v instead of %v", told, want)
 	}
+}
+
+func TestNodesAreSeenAsKubeSchedulerSeesThem(t *testing.T) {
+	lists := newNodeLists()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "42"}}
+	handle := fakeHandle{factory: informers.NewSharedInformerFactory(fake.NewClientset(node), 0)}
+	if err := lists.follow(handle); err != nil {
+		t.Fatal(err)
+	}
+	handle.factory.Start(t.Context().Done())
+	eventually(t, "the node", func() bool {
+		_, newest, err := lists.of(nodes("a"))
+		return err == nil && newest == 42
+	})
 }
 
 func TestFailures(t *testing.T) {
@@ -204,7 +229,6 @@ func TestWrongAnswersFailTheAttempt(t *testing.T) {
 		"a reason without nodes":    {&door.Placement{Rejections: []*door.Rejection{rejecting("no", false)}}, "no nodes"},
 		"too few scores":            {&door.Placement{Totals: totals(1, 2)}, "2 scores of 3 nodes"},
 		"scores of rejected nodes":  {&door.Placement{Rejections: []*door.Rejection{rejecting("no", false, 1)}, Totals: totals(1, 2, 3)}, "3 scores of 2 nodes"},
-		"a negative score":          {&door.Placement{Totals: totals(1, -2, 3)}, "score -2 is negative"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			_, status := preFiltered(t, served(t, answering(c.placement)), nodes("a", "b", "c"))
@@ -226,6 +250,8 @@ func TestScoreIsSkippedUnlessNodesDiffer(t *testing.T) {
 		"just above": {totals(0, 101, 40), []int64{0, 50, 20}},
 		"far above":  {totals(10, 1000, 505), []int64{1, 100, 50}},
 		"the most":   {totals(0, math.MaxInt64, math.MaxInt64/2), []int64{0, 99, 49}},
+		"below zero": {totals(-20, 30, 0), []int64{0, 50, 20}},
+		"all there":  {totals(math.MinInt64, math.MaxInt64, 0), []int64{0, 99, 49}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			p := served(t, answering(&door.Placement{Totals: c.values}))
@@ -272,7 +298,7 @@ func TestScoresOfTheNodesThatAreLeft(t *testing.T) {
 		}
 	}
 	// Without the gateway's scores the pod is placed nevertheless.
-	for _, wrong := range []*door.Totals{nil, totals(1), totals(1, 2, 3), totals(-1, 1)} {
+	for _, wrong := range []*door.Totals{nil, totals(1), totals(1, 2, 3)} {
 		answer = wrong
 		expectStatus(t, fmt.Sprint(wrong), p.PreScore(t.Context(), state, nil, left), fwk.Skip)
 	}

@@ -16,8 +16,12 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if asked.list == nil || len(nodes) < 2 {
+	if asked.answer == nil || len(nodes) < 2 {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if asked.isClone && !(asked.isHeld && asked.isScored) {
+		// kube-scheduler is about to take the scores of the pod before, and computes them anew instead.
+		return fwk.NewStatus(fwk.Unschedulable, unsigned)
 	}
 	scores, err := p.scores(ctx, asked, nodes)
 	if err != nil && p.unscored.allows() {
@@ -39,7 +43,11 @@ func (p *Plugin) scores(ctx context.Context, asked *attempt, left []fwk.NodeInfo
 	if err != nil {
 		return nil, err
 	}
-	totals, err := p.gateway.score(ctx, asked.pod, asked.list, offered)
+	pod, err := asked.encoded()
+	if err != nil {
+		return nil, err
+	}
+	totals, err := p.gateway.score(ctx, pod, asked.list, offered)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,9 @@ pub struct Decision {
     /// The pod's namespace is exempt, so no backend was called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exempt: bool,
+    /// kube-scheduler's plugin gave the pod the answer of the call with this id, which was about another pod.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// Hooks in the order in which they ran, then the backends in effective order, those in shadow mode last.
     pub backends: Vec<BackendPart>,
     /// The answers for each node, in kube-scheduler's order.

@@ -285,6 +285,12 @@ impl Endpoints {
         session.ok_or_else(|| self.failure(&list))
     }
 
+    /// The sessions that may be asked.
+    pub(super) fn usable(&self, verb: PolicyVerb) -> Vec<Arc<Session>> {
+        let list = self.list.load();
+        list.iter().filter_map(SessionHandle::current).filter(|session| session.is_usable(verb)).collect()
+    }
+
     /// The session of the address that says that it runs the controllers.
     pub(super) fn leading(&self) -> Option<Arc<Session>> {
         let leads = |handle: &&SessionHandle| handle.endpoint.leads();

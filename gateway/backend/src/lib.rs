@@ -164,6 +164,11 @@ impl Backend {
         self.endpoints.any()
     }
 
+    /// The connections over which a verb can be answered now.
+    pub fn usable_sessions(&self, verb: PolicyVerb) -> Vec<Arc<Session>> {
+        self.endpoints.usable(verb)
+    }
+
     /// The connection to the replica that says that it runs the backend's controllers; without one any of them.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// Whether it is told how attempts to place pods ended.
-    pub(super) fn takes_outcomes(&self) -> bool {
+    pub fn takes_outcomes(&self) -> bool {
         self.info.takes_outcomes && !self.connection.refuses_outcomes.load(Ordering::Relaxed)
     }
 

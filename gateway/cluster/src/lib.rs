@@ -89,6 +89,11 @@ impl SourceHealth {
         }
     }
 
+    /// The resource version up to which everything was received; 0 if the source has none.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     /// Whether everything up to this resource version was received.
     pub fn has_reached(&self, version: u64) -> bool {
         self.version.load(Ordering::Acquire) >= version

@@ -12,6 +12,7 @@ mod call_changes;
 mod call_context;
 mod filter;
 mod gang;
+pub mod holding;
 mod hooks;
 mod modes;
 pub mod overrides;
@@ -275,6 +276,11 @@ impl Decider {
         if let Some(pods) = counted {
             pods.pass_on(self.settings.tables.node_tables());
         }
+    }
+
+    /// Records that a pod was accepted on a node, by an answer about another pod.
+    pub fn accepted(&self, uid: &str) {
+        self.settings.pacing.accepted(uid);
     }
 
     /// The modes that replace those of the configuration.

@@ -54,7 +54,7 @@ impl CallRefusal {
 
     pub(super) fn plugin_method(method: &str) -> Self {
         let text = format!(
-            "extender-gateway: extender.door.v1alpha1.DoorService has no method {method}; expected Place or Score: use a plugin and \
+            "extender-gateway: extender.door.v1alpha1.DoorService has no method {method}; expected Place, Score, Hold or Tell: use a plugin and \
              a gateway of neighboring versions"
         );
         Self::new(StatusCode::NOT_FOUND, CallOutcome::Path, text)

@@ -41,7 +41,7 @@ use self::{
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
-    plugin::{AssumedPods, NodeLists, PluginCall, PluginMethod},
+    plugin::{AssumedPods, NodeLists, PluginCall, PluginMethod, States},
     turns::{FlowTurns, Turns},
 };
 pub use self::{
@@ -80,6 +80,7 @@ pub struct Door {
     lists: NodeLists,
     /// The pods that plugins have placed.
     assumed: AssumedPods,
+    states: States,
     /// Limits log lines about refused calls, by verb and outcome.
     refused: RateLimitedLog<(&'static str, CallOutcome)>,
 }
@@ -150,6 +151,7 @@ impl Door {
             turns,
             lists: NodeLists::default(),
             assumed: AssumedPods::default(),
+            states: States::default(),
             refused: RateLimitedLog::default(),
         }
     }
@@ -317,11 +319,13 @@ impl Served {
         http_call: &mut HttpCall,
     ) -> Result<reply::Body, CallError> {
         let request = Arc::new(self.decider.read(body)?);
+        let json = request.pod();
+        let pod = self.decider.pod(&json)?;
         if verb == Verb::Filter {
-            let filtered = self.filter(&request, http_call).await?;
+            let filtered = self.filter(&request, &pod, http_call).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
         } else {
-            let totals = self.prioritize(&request, http_call).await?;
+            let totals = self.prioritize(&request, &pod, http_call).await?;
             Ok(reply::prioritized(&request, &totals))
         }
     }
@@ -330,11 +334,10 @@ impl Served {
     async fn filter(
         &self,
         request: &Arc<NodesRequest>,
+        pod: &ObjectPod<'_>,
         http_call: &mut HttpCall,
     ) -> Result<Filtered, CallError> {
-        let json = request.pod();
-        let pod = self.decider.pod(&json)?;
-        let (call, record) = self.begun(request, &pod, http_call);
+        let (call, record) = self.begun(request, pod, http_call);
         let span = log_span(Verb::Filter, record);
         self.decider.filter(call, record).instrument(span).await
     }
@@ -343,11 +346,10 @@ impl Served {
     async fn prioritize(
         &self,
         request: &Arc<NodesRequest>,
+        pod: &ObjectPod<'_>,
         http_call: &mut HttpCall,
     ) -> Result<Vec<Option<i64>>, CallError> {
-        let json = request.pod();
-        let pod = self.decider.pod(&json)?;
-        let (call, record) = self.begun(request, &pod, http_call);
+        let (call, record) = self.begun(request, pod, http_call);
         let span = log_span(Verb::Prioritize, record);
         self.decider.prioritize(call, record).instrument(span).await
     }

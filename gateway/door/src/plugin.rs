@@ -6,6 +6,7 @@
 
 mod assumed;
 mod grpc;
+mod holding;
 mod lists;
 /// The messages of `extender.door.v1alpha1`.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code; its documentation is door.proto")]
@@ -18,17 +19,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use extender_gateway_core::Verb;
 use extender_gateway_decide::{CallError, Filtered};
+use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::HttpCall;
-use extender_gateway_wire::Request;
+use extender_gateway_wire::{Names, Request};
 use http::{Response, request::Parts};
 use tokio::time::Instant;
 
-pub(super) use self::{assumed::AssumedPods, lists::NodeLists};
+pub(super) use self::{assumed::AssumedPods, holding::States, lists::NodeLists};
 use self::{
     lists::Offered,
     v1alpha1::{
-        PlaceRequest, PlaceResponse, Placement, Rejection, ScoreRequest, ScoreResponse, Totals, UnknownList,
-        place_response, score_response,
+        Change, PlaceRequest, PlaceResponse, Placement, Rejection, ScoreRequest, ScoreResponse, TellRequest,
+        TellResponse, Totals, UnknownList, place_response, score_response,
     },
 };
 use super::{Caller, Door, Received, ReplyBody, Served, answer::CallRefusal, call_guard::CallGuard, survive};
@@ -40,6 +42,8 @@ const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 pub(super) enum PluginMethod {
     Place,
     Score,
+    Hold,
+    Tell,
 }
 
 impl PluginMethod {
@@ -49,14 +53,16 @@ impl PluginMethod {
         Some(match method {
             "Place" => Ok(Self::Place),
             "Score" => Ok(Self::Score),
+            "Hold" => Ok(Self::Hold),
+            "Tell" => Ok(Self::Tell),
             _ => Err(CallRefusal::plugin_method(method)),
         })
     }
 
-    /// As which its calls are counted, limited and recorded.
+    /// As which its calls are limited and, if they decide about a pod, counted and recorded.
     pub(super) fn verb(self) -> Verb {
         match self {
-            Self::Place => Verb::Filter,
+            Self::Place | Self::Hold | Self::Tell => Verb::Filter,
             Self::Score => Verb::Prioritize,
         }
     }
@@ -77,6 +83,13 @@ impl PluginCall<'_> {
         method: Result<PluginMethod, CallRefusal>,
         received: impl Future<Output = Result<Received, CallRefusal>>,
     ) -> Response<ReplyBody> {
+        if let Ok(method @ (PluginMethod::Hold | PluginMethod::Tell)) = method {
+            let told = async { self.told(method, grpc::message(received.await?.body)?).await };
+            return match survive(&self.door.observer.metrics, told).await {
+                Ok(message) => grpc::response(message),
+                Err(refusal) => grpc::refusal(&refusal),
+            };
+        }
         let mut guard = self.guard();
         let decided = async {
             let method = method?;
@@ -97,6 +110,22 @@ impl PluginCall<'_> {
         }
     }
 
+    /// Answers what decides about no pod.
+    async fn told(&self, method: PluginMethod, message: Bytes) -> Result<Vec<u8>, CallRefusal> {
+        if method == PluginMethod::Hold {
+            let request = grpc::decoded(message)?;
+            return Ok(grpc::encoded(&self.door.hold(&request).await));
+        }
+        lists::check_size(&message)?;
+        let TellRequest { changes } = grpc::decoded(message)?;
+        self.apply(changes);
+        Ok(grpc::encoded(&TellResponse {}))
+    }
+
+    fn apply(&self, changes: Vec<Change>) {
+        self.door.assumed.apply(changes, &self.served.decider, &self.door.observer);
+    }
+
     fn guard(&self) -> CallGuard<'_> {
         CallGuard::new(&self.door.observer, self.head, self.caller, self.served.generation)
     }
@@ -112,7 +141,7 @@ impl PluginCall<'_> {
             PluginMethod::Place => {
                 let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
-                self.door.assumed.apply(changes, decider);
+                self.apply(changes);
                 self.door.assumed.to_be_placed(&pod);
                 if nodes_at.max(pods_at) > 0 {
                     decider.caught_up(nodes_at, pods_at, call.started).await;
@@ -120,7 +149,7 @@ impl PluginCall<'_> {
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
-                        place_response::Outcome::Placement(self.place(&pod, &offered, call).await?)
+                        place_response::Outcome::Placement(self.place(pod, &offered, call).await?)
                     }
                     None => place_response::Outcome::UnknownList(UnknownList {}),
                 };
@@ -131,96 +160,101 @@ impl PluginCall<'_> {
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
-                        let request = request_about(&pod, offered.names(), offered.len())?;
-                        score_response::Outcome::Totals(self.served.totals(&request, call).await?)
+                        score_response::Outcome::Totals(self.score(pod, offered.names, call).await?)
                     }
                     None => score_response::Outcome::UnknownList(UnknownList {}),
                 };
                 Ok(grpc::encoded(&ScoreResponse { outcome: Some(outcome) }))
             }
+            PluginMethod::Hold | PluginMethod::Tell => Err(invalid("it decides about no pod")),
         }
     }
 
     async fn place(
         &self,
-        pod: &[u8],
+        json: Bytes,
         offered: &Offered,
         call: &mut HttpCall,
-    ) -> Result<Placement, CallRefusal> {
-        let request = request_about(pod, offered.names(), offered.len())?;
-        let filtered = self.served.filter(&request, call).await?;
+    ) -> Result<Placement, CallError> {
+        let request = Arc::new(Request::about(json, Arc::clone(&offered.names))?);
+        let json = request.pod();
+        let pod = self.served.decider.pod(&json)?;
+        let state = self.door.states.number(self.served);
+        let filtered = self.served.filter(&request, &pod, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
-        let totals = self.totals_of_accepted(offered, &request, &filtered, call.started).await?;
-        Ok(Placement { rejections: rejections(offered, filtered), totals, call: id })
+        let is_complete = call.record.as_ref().is_some_and(holding::is_complete);
+        let (totals, are_complete) = self.totals_of_accepted(&request, &pod, &filtered, call.started).await?;
+        // A pod that waits is known by its calls.
+        let rejected = filtered.rejected.nodes.iter().flatten().count();
+        let is_held = is_complete && are_complete && rejected < request.names.count() as usize;
+        let class = self.served.decider.class_of(&pod).filter(|_| is_held);
+        let keep = class.map(|class| holding::keep(state, class));
+        // Not if it may be of another state.
+        let keep = keep.filter(|_| self.door.states.number(self.served) == state);
+        Ok(Placement { rejections: rejections(offered, filtered), totals, call: id, keep })
     }
 
     /// The totals of the accepted nodes, if kube-scheduler scores them and they do not depend on which are left: a call of
-    /// its own in metrics and records.
+    /// its own in metrics and records. And whether no backend has failed in it.
     async fn totals_of_accepted(
         &self,
-        offered: &Offered,
         request: &Arc<Request>,
+        pod: &ObjectPod<'_>,
         filtered: &Filtered,
         began: Instant,
-    ) -> Result<Option<Totals>, CallRefusal> {
-        let rejected = &filtered.rejected.nodes;
-        let is_accepted = |at: usize| rejected.get(at).is_none_or(Option::is_none);
-        let accepted = (0..offered.len()).filter(|at| is_accepted(*at)).count();
-        if accepted < 2 || self.served.scores_depend_on_nodes(request)? {
-            return Ok(None);
+    ) -> Result<(Option<Totals>, bool), CallError> {
+        let (nodes, rejected) = (0..request.names.count(), &filtered.rejected.nodes);
+        let is_accepted = |node: &u32| rejected.get(*node as usize).is_none_or(Option::is_none);
+        let accepted: Vec<u32> = nodes.clone().filter(is_accepted).collect();
+        if accepted.len() < 2 || self.served.decider.scores_depend_on_nodes(pod) {
+            return Ok((None, true));
         }
-        let about_accepted = if accepted == offered.len() {
+        let about_accepted = if accepted.len() == nodes.len() {
             Arc::clone(request)
         } else {
-            let names = offered.names().enumerate().filter(|(at, _)| is_accepted(*at)).map(|(_, name)| name);
-            request_about(&request.pod(), names, accepted)?
+            Arc::new(Request::about(request.pod(), Arc::new(request.names.only(&accepted)))?)
         };
         let mut guard = self.guard();
         // Its budget is that of the whole call.
         guard.call.started = began;
         guard.enter(Verb::Prioritize);
-        let totals = self.served.totals(&about_accepted, &mut guard.call).await;
+        let totals = self.served.totals(&about_accepted, pod, &mut guard.call).await;
         match totals {
             Ok(totals) => {
+                let is_complete = guard.call.record.as_ref().is_some_and(holding::is_complete);
                 guard.decided();
-                Ok(Some(totals))
+                Ok((Some(totals), is_complete))
             }
             Err(error) => {
                 let refusal = CallRefusal::from(error);
                 let response = grpc::refusal(&refusal);
                 self.door.refuse(guard, refusal, response);
                 // As kube-scheduler ignores an extender whose prioritize fails.
-                Ok(Some(Totals::default()))
+                Ok((Some(Totals::default()), false))
             }
         }
+    }
+
+    async fn score(&self, json: Bytes, names: Arc<Names>, call: &mut HttpCall) -> Result<Totals, CallError> {
+        let request = Arc::new(Request::about(json, names)?);
+        let json = request.pod();
+        let pod = self.served.decider.pod(&json)?;
+        self.served.totals(&request, &pod, call).await
     }
 }
 
 impl Served {
-    async fn totals(&self, request: &Arc<Request>, call: &mut HttpCall) -> Result<Totals, CallError> {
-        let totals = self.prioritize(request, call).await?;
+    async fn totals(
+        &self,
+        request: &Arc<Request>,
+        pod: &ObjectPod<'_>,
+        call: &mut HttpCall,
+    ) -> Result<Totals, CallError> {
+        let totals = self.prioritize(request, pod, call).await?;
         let values: Vec<_> = totals.into_iter().map(Option::unwrap_or_default).collect();
         let all_are_0 = values.iter().all(|value| *value == 0);
         Ok(Totals { values: if all_are_0 { Vec::new() } else { values } })
     }
-
-    fn scores_depend_on_nodes(&self, request: &Request) -> Result<bool, CallError> {
-        let json = request.pod();
-        Ok(self.decider.scores_depend_on_nodes(&self.decider.pod(&json)?))
-    }
-}
-
-/// A request about so many nodes, each with a name of its own.
-fn request_about<'n>(
-    pod: &[u8],
-    names: impl Iterator<Item = &'n str>,
-    count: usize,
-) -> Result<Arc<Request>, CallRefusal> {
-    let request = Request::about(pod, names).map_err(CallError::from)?;
-    if request.names.count() as usize != count {
-        return Err(invalid("a name is in the list of nodes twice"));
-    }
-    Ok(Arc::new(request))
 }
 
 fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {

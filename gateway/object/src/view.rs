@@ -269,6 +269,17 @@ impl From<&NodeReads> for NodeFactsView {
     }
 }
 
+impl PodFactsView {
+    /// Whether it has nothing but the namespace and values of labels that it names.
+    pub fn names_all_that_it_has(&self) -> bool {
+        let Self { parts, labels, annotations, numbered: _ } = self;
+        let namespace = Parts::declared(&[PodPart::Namespace.into()], &[]);
+        parts.0 & !namespace.0 == 0
+            && labels.prefixes == KeyPrefixes::default()
+            && *annotations == MapView::default()
+    }
+}
+
 impl NodeFactsView {
     /// The declaration of this view in its canonical form: of facts alone.
     pub fn reads(&self) -> NodeReads {
@@ -349,6 +360,30 @@ mod tests {
             NodeFactsView::from(prefixes(&["b/", "a/"])).words(iter::empty()),
             "everything, annotations a/*, annotations b/*"
         );
+    }
+
+    #[test]
+    fn a_view_of_the_namespace_and_named_labels_names_all_that_it_has() {
+        let map = |keys: &[&str], prefixes: &[&str]| {
+            let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            Some(MapReads { keys: owned(keys), prefixes: owned(prefixes) })
+        };
+        let parts = |parts: &[PodPart]| parts.iter().map(|part| (*part).into()).collect();
+        let nothing = PodReads::default;
+        for (reads, expected) in [
+            (nothing(), true),
+            (PodReads { parts: parts(&[PodPart::Namespace]), ..nothing() }, true),
+            (PodReads { labels: map(&["app", "team"], &[]), ..nothing() }, true),
+            (PodReads { annotations: map(&[], &[]), ..nothing() }, true),
+            (PodReads { parts: parts(&[PodPart::Requests]), ..nothing() }, false),
+            (PodReads { parts: parts(&[PodPart::Namespace, PodPart::Owner]), ..nothing() }, false),
+            (PodReads { labels: map(&["app"], &["acme.io/"]), ..nothing() }, false),
+            (PodReads { annotations: map(&["acme.io/tier"], &[]), ..nothing() }, false),
+            (PodReads { annotations: map(&[], &["acme.io/"]), ..nothing() }, false),
+            (PodReads { everything: true, ..nothing() }, false),
+        ] {
+            assert_eq!(PodFactsView::from(&reads).names_all_that_it_has(), expected, "{reads:?}");
+        }
     }
 
     #[test]

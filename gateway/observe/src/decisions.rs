@@ -67,6 +67,21 @@ impl DecisionLog {
         }
     }
 
+    /// Stores that a pod got, without a call, the answer of the filter call with this id about another pod, and of the prioritize
+    /// call in it. Does nothing if that call is not in the log any more.
+    pub fn put_kept(&self, call: &str, asked: &str, pod: &PodRef) {
+        let mut kept = self.kept.lock();
+        if kept.has_kept(call, &pod.uid) {
+            // Told again.
+            return;
+        }
+        let answered = kept.answers_of(call, asked);
+        let pod = kept.pod(pod);
+        for entry in answered {
+            kept.put(entry.kept_for(Arc::clone(&pod)));
+        }
+    }
+
     /// The state of the log.
     pub fn state(&self) -> LogState {
         // Visits all pods, so before the lock that is held for the rest.
@@ -271,3 +286,6 @@ impl Query {
         matches.then_some(decision)
     }
 }
+
+#[cfg(test)]
+mod tests;

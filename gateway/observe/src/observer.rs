@@ -7,7 +7,7 @@ use std::{
 };
 
 use extender_gateway_core::Verb;
-use extender_gateway_record::{CallOutcome, CallRecord, HttpCall};
+use extender_gateway_record::{CallOutcome, CallRecord, HttpCall, PodRef};
 use futures_util::FutureExt;
 use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
@@ -110,6 +110,12 @@ impl Observer {
         self.waiting.record(verb, http_call.outcome, record);
         self.debug.log(verb, record);
         self.decisions.put(verb, record, Some(http_call));
+    }
+
+    /// Records that a pod got, without a call, the answer of the filter call with this id about another pod, which left it nodes.
+    pub fn record_kept(&self, call: &str, asked: &str, pod: &PodRef) {
+        self.waiting.placed(&pod.uid);
+        self.decisions.put_kept(call, asked, pod);
     }
 
     /// Records the answer of a backend in shadow mode.

@@ -198,6 +198,11 @@ impl WaitingPods {
         }
     }
 
+    /// Records that a pod has found a node without a call.
+    pub fn placed(&self, uid: &str) {
+        self.state.lock().place(Verb::Filter, uid);
+    }
+
     /// Records that calls to this backend may have another result from now on.
     pub fn changed(&self, backend: &str, change: PolicyChange) {
         self.state.lock().change(backend, (Instant::now(), change));

@@ -1,5 +1,9 @@
 //! What kube-scheduler's plugin calls, at a Unix socket: one call for each attempt to place a pod.
 
+mod holding;
+
+use std::path::Path;
+
 use bytes::Bytes;
 use extender_gateway_door::v1alpha1::{
     Assumed, Change, Nodes, PlaceRequest, PlaceResponse, Placement, Rejection, ScoreRequest, ScoreResponse,
@@ -28,31 +32,28 @@ use crate::{
 /// A gateway with a socket, and a connection there.
 struct Plugin {
     gateway: Gateway,
-    requests: SendRequest<Bytes>,
+    socket: Socket,
     _folder: TempDir,
 }
+
+/// A connection to a gateway's socket.
+struct Socket(SendRequest<Bytes>);
 
 /// The code of a gRPC status, and its message or that of the response.
 type Answer = Result<Bytes, (String, String)>;
 
-impl Plugin {
-    async fn start(rest: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plugin.sock");
-        let socket = format!(", socket: {}", path.display());
-        // Until what it waits for is there.
-        let cadences = Cadences { unknown_nodes: TEST_TIMEOUT, ..steady() };
-        let gateway = Gateway::start_as_paced(&socket, rest, cadences).await;
-        let stream = UnixStream::connect(&path).await.unwrap();
+impl Socket {
+    async fn open(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).await.unwrap();
         let (requests, connection) = h2::client::handshake(stream).await.unwrap();
         tokio::spawn(connection);
-        Self { gateway, requests, _folder: folder }
+        Self(requests)
     }
 
     async fn call(&self, method: &str, body: Bytes) -> Answer {
         let uri = format!("http://gateway/extender.door.v1alpha1.DoorService/{method}");
         let request = Request::post(uri).header("content-type", "application/grpc").body(()).unwrap();
-        let mut ready = self.requests.clone().ready().await.unwrap();
+        let mut ready = self.0.clone().ready().await.unwrap();
         let (response, mut sending) = ready.send_request(request, false).unwrap();
         sending.send_data(body, true).unwrap();
         let (head, mut body) = response.await.unwrap().into_parts();
@@ -72,6 +73,27 @@ impl Plugin {
         }
     }
 
+    /// Calls a method that answers.
+    async fn answer<M: Message + Default>(&self, method: &str, request: &impl Message) -> M {
+        let answer = self.call(method, framed(&request.encode_to_vec())).await;
+        M::decode(answer.unwrap_or_else(|refusal| panic!("{method}: {refusal:?}"))).unwrap()
+    }
+}
+
+impl Plugin {
+    async fn start(rest: &str) -> Self {
+        // Until what it waits for is there.
+        Self::start_paced(rest, Cadences { unknown_nodes: TEST_TIMEOUT, ..steady() }).await
+    }
+
+    async fn start_paced(rest: &str, cadences: Cadences) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin.sock");
+        let socket = format!(", socket: {}", path.display());
+        let gateway = Gateway::start_as_paced(&socket, rest, cadences).await;
+        Self { gateway, socket: Socket::open(&path).await, _folder: folder }
+    }
+
     async fn outcome(&self, nodes: Nodes) -> Outcome {
         self.outcome_after(vec![], nodes).await
     }
@@ -83,13 +105,12 @@ impl Plugin {
 
     async fn answered(&self, request: PlaceRequest) -> Outcome {
         let request = PlaceRequest { pod: pod(), ..request };
-        let answer = self.call("Place", framed(&request.encode_to_vec())).await.unwrap();
-        PlaceResponse::decode(answer).unwrap().outcome.unwrap()
+        self.socket.answer::<PlaceResponse>("Place", &request).await.outcome.unwrap()
     }
 
     /// The rejections and the totals of a call about these nodes.
     async fn place(&self, nodes: Nodes) -> (Vec<Rejection>, Option<Vec<i64>>) {
-        let Outcome::Placement(Placement { rejections, totals, call }) = self.outcome(nodes).await else {
+        let Outcome::Placement(Placement { rejections, totals, call, .. }) = self.outcome(nodes).await else {
             panic!("the list is unknown")
         };
         assert!(!call.is_empty());
@@ -98,8 +119,7 @@ impl Plugin {
 
     async fn score(&self, nodes: Nodes) -> Vec<i64> {
         let request = ScoreRequest { pod: pod(), nodes: Some(nodes) };
-        let answer = self.call("Score", framed(&request.encode_to_vec())).await.unwrap();
-        match ScoreResponse::decode(answer).unwrap().outcome.unwrap() {
+        match self.socket.answer::<ScoreResponse>("Score", &request).await.outcome.unwrap() {
             score_response::Outcome::Totals(Totals { values }) => values,
             score_response::Outcome::UnknownList(_) => panic!("the list is unknown"),
         }
@@ -211,9 +231,12 @@ async fn errors_are_those_of_the_http_address() {
         ("Place", framed(&request(b"no", some())), "3", "bad request"),
         ("Place", framed(b"\xff\xff"), "3", "cannot decode"),
         ("Place", Bytes::from_static(b"x"), "3", "no gRPC message"),
-        ("Bind", framed(b""), "12", "has no method Bind; expected Place or Score"),
+        ("Hold", framed(b"\xff\xff"), "3", "cannot decode"),
+        ("Tell", framed(b"\xff\xff"), "3", "cannot decode"),
+        ("Tell", Bytes::from_static(b"x"), "3", "no gRPC message"),
+        ("Bind", framed(b""), "12", "has no method Bind; expected Place, Score, Hold or Tell"),
     ] {
-        let (said, message) = plugin.call(method, body).await.unwrap_err();
+        let (said, message) = plugin.socket.call(method, body).await.unwrap_err();
         assert!(said == code && message.contains(text), "{method}: {said} {message}");
     }
 }

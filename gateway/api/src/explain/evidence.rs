@@ -170,14 +170,16 @@ impl SchedulingAttempt {
 }
 
 /// Whether the prioritize call seems to precede its filter call: the clocks of replicas differ by more than the
-/// time between the two.
+/// time between the two, or it was decided in a call of kube-scheduler's plugin, with which it began.
 fn is_clock_skew(prioritize: &AttemptCall, filter: &AttemptCall) -> bool {
     let (scored, filtered) = (&prioritize.decision, &filter.decision);
+    let skew = filtered.time.duration_since(scored.time);
+    let most =
+        if prioritize.gateway == filter.gateway { scored.seconds } else { MAX_CLOCK_SKEW.as_secs_f64() };
     scored.is(Verb::Prioritize)
         && filtered.is(Verb::Filter)
-        && prioritize.gateway != filter.gateway
         && filtered.left == Some(scored.offered)
-        && filtered.time.duration_since(scored.time) < MAX_CLOCK_SKEW
+        && skew.as_secs_f64() < most
 }
 
 /// The best total of a prioritize call, and the nodes with it.
@@ -208,6 +210,22 @@ mod tests {
         assert_eq!(SchedulingAttempt::group(calls("gateway-1", &two)).len(), 1);
         assert_eq!(SchedulingAttempt::group(calls("gateway-0", &two)).len(), 2, "one clock");
         assert_eq!(SchedulingAttempt::group(calls("gateway-1", &two[..1])).len(), 2, "other nodes were left");
+    }
+
+    #[test]
+    fn scores_that_were_decided_in_the_same_call_are_of_its_attempt() {
+        let scored = prioritize(10, &[("a", 1), ("b", 2)]);
+        for (apart, attempts) in [(-1, 1), (0, 1), (1, 1), (2_000_000, 2)] {
+            let mut filter = filter(10, &[("a", None), ("b", None)]);
+            filter.time += SignedDuration::from_nanos(apart);
+            let calls = [&scored, &filter]
+                .map(|call| AttemptCall { gateway: "gateway-0".to_owned(), decision: call.clone() });
+            assert_eq!(
+                SchedulingAttempt::group(calls.to_vec()).len(),
+                attempts,
+                "{apart} ns after its scores"
+            );
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub fn decision(verb: &str, seconds: i64) -> Decision {
         outcome: "ok".to_owned(),
         message: None,
         exempt: false,
+        kept: false,
         backends: Vec::new(),
         nodes: Vec::new(),
     }

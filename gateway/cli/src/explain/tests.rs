@@ -27,6 +27,21 @@ fn a_rule_that_rejects_is_behind_its_reason() {
 }
 
 #[test]
+fn an_answer_that_was_kept_for_equal_pods_is_told() {
+    const SENTENCE: &str = "\nkube-scheduler's plugin gave the pod the answers of an equal pod, which had been asked about less than a second before.\n";
+    let shown = |kept: [bool; 2]| {
+        let calls = [filter(1, &[("a", None), ("b", None)]), prioritize(1, &[("a", 10), ("b", 7)])];
+        let calls = calls.into_iter().zip(kept).map(|(call, kept)| Decision { kept, ..call });
+        text(&case(pod(None), calls.collect()), 10)
+    };
+    // Scores that depend on the nodes that are left are asked for each pod.
+    for kept in [[true, true], [true, false]] {
+        assert_eq!(shown(kept).matches(SENTENCE).count(), 1, "{}", shown(kept));
+    }
+    assert!(!shown([false, false]).contains("equal pod"), "{}", shown([false, false]));
+}
+
+#[test]
 fn what_a_backend_in_shadow_would_reject_is_told_with_its_rule() {
     let mut call = filter(1, &[("a", Some("full")), ("b", None), ("c", None)]);
     let shadow = BackendPart { mode: "Shadow".to_owned(), rejected: 2, ..backend("racks", 3) };

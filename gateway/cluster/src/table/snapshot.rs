@@ -159,6 +159,11 @@ impl TableSnapshot {
         self.columns.get(view.0).cloned().unwrap_or_default()
     }
 
+    /// The versions of the latest change of which nodes there are, and of a row in this view.
+    pub fn changed(&self, view: ViewId) -> [u64; 2] {
+        [self.slots_since, self.columns.get(view.0).map_or(0, ColumnRows::newest)]
+    }
+
     /// The slots that have changed after this version, perhaps several times each; `None` if the log does not reach
     /// back to it, and every slot may have changed.
     pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = u32>> {

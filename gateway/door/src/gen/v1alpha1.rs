@@ -39,7 +39,7 @@ pub struct PlaceRequest {
 /// What has become of a pod.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Change {
-    #[prost(oneof = "change::Change", tags = "1, 2, 3")]
+    #[prost(oneof = "change::Change", tags = "1, 2, 3, 4")]
     pub change: ::core::option::Option<change::Change>,
 }
 /// Nested message and enum types in `Change`.
@@ -55,7 +55,27 @@ pub mod change {
         /// The UID of an assumed pod that is bound there (PostBind): it counts until the gateway's watch of pods says otherwise.
         #[prost(string, tag = "3")]
         Bound(::prost::alloc::string::String),
+        /// A pod has got an answer that was kept.
+        #[prost(message, tag = "4")]
+        Kept(super::Kept),
     }
+}
+/// A pod that was decided by another pod's answer, for `explain`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Kept {
+    /// REQUIRED. `Placement.call` of that answer.
+    #[prost(string, tag = "1")]
+    pub call: ::prost::alloc::string::String,
+    /// REQUIRED. The UID of the pod that it was given to.
+    #[prost(string, tag = "2")]
+    pub asked: ::prost::alloc::string::String,
+    /// REQUIRED. The namespace, name and UID of this pod.
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub uid: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Assumed {
@@ -97,7 +117,56 @@ pub struct Placement {
     /// OPTIONAL. The id of the call, for `explain` and logs.
     #[prost(string, tag = "3")]
     pub call: ::prost::alloc::string::String,
+    /// OPTIONAL. For how long, and to which other pods, the plugin may give this answer. Absent: to none, and always if no node is left.
+    #[prost(message, optional, tag = "4")]
+    pub keep: ::core::option::Option<Keep>,
 }
+/// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
+/// second: so policies are still called, and seen to be as pure as they say.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Keep {
+    /// REQUIRED. As in HoldResponse.
+    #[prost(uint64, tag = "1")]
+    pub state: u64,
+    /// OPTIONAL. Whether the pod's namespace was read.
+    #[prost(bool, tag = "2")]
+    pub namespace: bool,
+    /// OPTIONAL. The keys of labels that were read.
+    #[prost(string, repeated, tag = "3")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Whether anything else was read: namespace, owner references, labels, annotations and spec must be equal, but for
+    /// the `kube-api-access-` volume of the service account, whose name is generated.
+    #[prost(bool, tag = "4")]
+    pub template: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HoldRequest {
+    /// OPTIONAL. The state that the plugin knows. Absent: none.
+    #[prost(uint64, tag = "1")]
+    pub state: u64,
+    /// OPTIONAL. What HoldResponse said with it.
+    #[prost(uint64, tag = "2")]
+    pub nodes_at: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HoldResponse {
+    /// REQUIRED. A number for all that answers of pure verbs depend on: configuration, handshakes and health of backends, modes, what
+    /// is read of nodes. Another state has another number, also after a restart.
+    #[prost(uint64, tag = "1")]
+    pub state: u64,
+    /// OPTIONAL. The resource version up to which the gateway has seen nodes in this state. Answers that are kept do not count for a
+    /// plugin that has seen a later one.
+    #[prost(uint64, tag = "2")]
+    pub nodes_at: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TellRequest {
+    /// REQUIRED. As in PlaceRequest.
+    #[prost(message, repeated, tag = "3")]
+    pub changes: ::prost::alloc::vec::Vec<Change>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TellResponse {}
 /// Nodes that are rejected for one reason.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Rejection {
@@ -136,8 +205,8 @@ pub mod score_response {
         UnknownList(super::UnknownList),
     }
 }
-/// The weighted scores of nodes, merged: what an extender answers to prioritize, from 0 on. They count 10 times in
-/// kube-scheduler, as those of an extender.
+/// The weighted scores of nodes, merged: what an extender answers to prioritize. They count 10 times in kube-scheduler, as those of
+/// an extender.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Totals {
     /// OPTIONAL. One for each node that was accepted, or that Score was asked about, in the order of the list. Absent: all are 0.

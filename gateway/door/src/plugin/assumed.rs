@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use extender_gateway_cluster::head::ObjectHead;
 use extender_gateway_decide::{AssumedPod, BindEnd, Decider};
 use extender_gateway_object::limits::LONGEST_NAME;
+use extender_gateway_observe::Observer;
+use extender_gateway_record::PodRef;
 use parking_lot::Mutex;
 
-use super::v1alpha1::{Assumed, Change, change::Change as Kind};
+use super::v1alpha1::{Assumed, Change, Kept, change::Change as Kind};
 
 /// The most changes of a call, and the most pods whose end was not told. kube-scheduler binds some hundred at a time.
 pub(super) const MOST_CHANGES: usize = 10_000;
@@ -19,7 +21,7 @@ pub(crate) struct AssumedPods(Mutex<HashMap<String, (String, AssumedPod)>>);
 impl AssumedPods {
     /// Applies what a caller tells, before its call is decided. Each may be told again. A pod that cannot be read does not count;
     /// status names it.
-    pub(super) fn apply(&self, changes: Vec<Change>, decider: &Decider) {
+    pub(super) fn apply(&self, changes: Vec<Change>, decider: &Decider, observer: &Observer) {
         for Change { change } in changes {
             match change {
                 Some(Kind::Assumed(Assumed { pod: json, node })) => {
@@ -30,6 +32,13 @@ impl AssumedPods {
                 }
                 Some(Kind::Forgotten(uid)) => self.end(&uid, BindEnd::NotBound),
                 Some(Kind::Bound(uid)) => self.end(&uid, BindEnd::Bound),
+                Some(Kind::Kept(Kept { call, asked, namespace, name, uid })) => {
+                    let pod = PodRef { namespace, name, uid, ..PodRef::default() };
+                    // As with a call of its own: it has no node, and fits somewhere.
+                    self.end(&pod.uid, BindEnd::NotBound);
+                    decider.accepted(&pod.uid);
+                    observer.record_kept(&call, &asked, &pod);
+                }
                 // Of a newer plugin.
                 None => {}
             }

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use extender_gateway_contract::protobuf::fields;
 use extender_gateway_core::BackendFailure;
 use extender_gateway_object::limits::LONGEST_NAME;
+use extender_gateway_wire::Names;
 use parking_lot::Mutex;
 
 use super::{assumed::MOST_CHANGES, invalid, v1alpha1::Nodes};
@@ -23,35 +24,28 @@ const NODES: u32 = 2;
 const NAMES: u32 = 2;
 const CHANGES: u32 = 3;
 
-/// A list of names.
+/// A list of different names.
 #[derive(Debug)]
 struct List {
     id: String,
-    names: Vec<String>,
+    names: Arc<Names>,
     bytes: usize,
 }
 
 /// The lists that were sent, those used last at the end.
 #[derive(Debug, Default)]
-pub(crate) struct NodeLists(Mutex<VecDeque<Arc<List>>>);
+pub(crate) struct NodeLists(Mutex<VecDeque<List>>);
 
 /// The nodes of a call.
 #[derive(Debug)]
 pub(super) struct Offered {
-    list: Arc<List>,
+    /// Those of the list, without a copy, if they are all.
+    pub(super) names: Arc<Names>,
     /// Their positions in the list, ascending; `None` for all.
     positions: Option<Vec<u32>>,
 }
 
 impl Offered {
-    pub(super) fn len(&self) -> usize {
-        self.positions.as_ref().map_or(self.list.names.len(), Vec::len)
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        (0..self.len()).map(|at| &*self.list.names[self.position(at) as usize])
-    }
-
     /// The position in the list of the node at this place of the call.
     pub(super) fn position(&self, at: usize) -> u32 {
         match &self.positions {
@@ -94,47 +88,61 @@ impl NodeLists {
         if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(invalid(&format!("nodes.list has not 1 to {LONGEST_ID} printable ASCII characters")));
         }
-        let list = if names.is_empty() { self.find(&id) } else { Some(self.add(id, names)?) };
+        let list = if names.is_empty() { self.find(&id) } else { Some(self.add(id, &names)?) };
         let Some(list) = list else { return Ok(None) };
-        let positions = if offered.is_empty() { None } else { Some(positions(&offered, list.names.len())?) };
-        Ok(Some(Offered { list, positions }))
+        let positions = positions(&offered, list.count())?;
+        let names = match &positions {
+            None => list,
+            Some(positions) => Arc::new(list.only(positions)),
+        };
+        Ok(Some(Offered { names, positions }))
     }
 
-    fn find(&self, id: &str) -> Option<Arc<List>> {
+    fn find(&self, id: &str) -> Option<Arc<Names>> {
         let mut lists = self.0.lock();
         let at = lists.iter().position(|list| list.id == id)?;
         let list = lists.remove(at)?;
-        lists.push_back(Arc::clone(&list));
-        Some(list)
+        let names = Arc::clone(&list.names);
+        lists.push_back(list);
+        Some(names)
     }
 
-    fn add(&self, id: String, names: Vec<String>) -> Result<Arc<List>, CallRefusal> {
+    fn add(&self, id: String, names: &[String]) -> Result<Arc<Names>, CallRefusal> {
         if let Some(name) = names.iter().find(|name| name.is_empty() || name.len() > LONGEST_NAME) {
             return Err(invalid(&format!("a node's name has {} bytes, not 1 to {LONGEST_NAME}", name.len())));
         }
-        let bytes = names.iter().map(|name| size_of::<String>() + name.len()).sum();
-        let list = Arc::new(List { id, names, bytes });
+        let names = Names::of(names);
+        let Some((texts, ends)) = names.in_one_piece() else {
+            return Err(invalid("a name is in the list of nodes twice"));
+        };
+        let bytes = id.len() + texts.len() + size_of_val(ends);
+        let names = Arc::new(names);
         let mut lists = self.0.lock();
-        lists.retain(|known| known.id != list.id);
-        lists.push_back(Arc::clone(&list));
-        let bytes = |lists: &VecDeque<Arc<List>>| lists.iter().map(|list| list.bytes).sum::<usize>();
+        lists.retain(|known| known.id != id);
+        lists.push_back(List { id, names: Arc::clone(&names), bytes });
+        let bytes = |lists: &VecDeque<List>| lists.iter().map(|list| list.bytes).sum::<usize>();
         while lists.len() > MOST_LISTS || lists.len() > 1 && bytes(&lists) > MOST_BYTES {
             lists.pop_front();
         }
-        Ok(list)
+        Ok(names)
     }
 }
 
-/// The positions whose bits are set.
-fn positions(bits: &[u8], count: usize) -> Result<Vec<u32>, CallRefusal> {
-    if bits.len() != count.div_ceil(8) {
+/// The positions whose bits are set; `None` if all are, or without bits.
+fn positions(bits: &[u8], count: u32) -> Result<Option<Vec<u32>>, CallRefusal> {
+    if bits.is_empty() {
+        return Ok(None);
+    }
+    let bytes = count.div_ceil(8);
+    if bits.len() != bytes as usize {
         return Err(invalid(&format!("nodes.offered has {} bytes, and the list {count} nodes", bits.len())));
     }
-    let set = |at: &usize| bits[at / 8] >> (at % 8) & 1 == 1;
-    if (count..bits.len() * 8).any(|at| set(&at)) {
+    let is_set = |at: &u32| bits[(at / 8) as usize] >> (at % 8) & 1 == 1;
+    if (count..bytes * 8).any(|at| is_set(&at)) {
         return Err(invalid(&format!("nodes.offered has a node beyond the {count} of the list")));
     }
-    Ok((0..count).filter(set).filter_map(|at| u32::try_from(at).ok()).collect())
+    let positions: Vec<u32> = (0..count).filter(is_set).collect();
+    Ok(Some(positions).filter(|positions| positions.len() < count as usize))
 }
 
 #[cfg(test)]
@@ -149,7 +157,7 @@ mod tests {
     }
 
     fn names(offered: &Offered) -> Vec<&str> {
-        offered.names().collect()
+        (0..offered.names.count()).map(|node| offered.names.name(node)).collect()
     }
 
     #[test]
@@ -157,9 +165,13 @@ mod tests {
         let lists = NodeLists::default();
         assert!(lists.offered(Some(nodes("1", &[], b""))).unwrap().is_none(), "it was not sent");
         let all = lists.offered(Some(nodes("1", &["a", "b", "c"], b""))).unwrap().unwrap();
-        assert_eq!((all.len(), names(&all)), (3, vec!["a", "b", "c"]));
+        assert_eq!((names(&all), all.position(2)), (vec!["a", "b", "c"], 2));
         let some = lists.offered(Some(nodes("1", &[], b"\x05"))).unwrap().unwrap();
         assert_eq!((names(&some), some.position(1)), (vec!["a", "c"], 2));
+        for every in [&b""[..], b"\x07"] {
+            let every = lists.offered(Some(nodes("1", &[], every))).unwrap().unwrap();
+            assert!(Arc::ptr_eq(&every.names, &all.names), "it is not copied");
+        }
         // Sent again, with other names.
         lists.offered(Some(nodes("1", &["x"], b""))).unwrap();
         assert_eq!(names(&lists.offered(Some(nodes("1", &[], b""))).unwrap().unwrap()), ["x"]);
@@ -190,6 +202,7 @@ mod tests {
             (Some(nodes(&"1".repeat(65), &["a"], b"")), "nodes.list"),
             (Some(nodes("1", &[""], b"")), "0 bytes"),
             (Some(nodes("1", &[&long], b"")), "1025 bytes"),
+            (Some(nodes("1", &["a", "b", "a"], b"\x02")), "a name is in the list of nodes twice"),
             (Some(nodes("1", &["a"], b"\x01\x01")), "2 bytes, and the list 1"),
             (Some(nodes("1", &["a"], b"\x02")), "beyond the 1"),
         ];

@@ -28,7 +28,7 @@ use super::{
 use crate::node_form;
 
 /// A call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LogEntry {
     pub(super) id: Box<str>,
     pub(super) time: SystemTime,
@@ -52,10 +52,12 @@ pub(super) struct LogEntry {
     pub(super) exempt: bool,
     /// Whether it has the shadow calls of the call with this id.
     pub(super) shadow: bool,
+    /// Whether the pod got the answer of the call with this id, which was about another pod.
+    pub(super) kept: bool,
 }
 
 /// A backend's part. Texts are numbers of the dictionary.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PartEntry {
     pub(super) name: u32,
     pub(super) verb: PolicyVerb,
@@ -77,7 +79,7 @@ pub(super) struct PartEntry {
 }
 
 /// A packed [`Outcome`]. Positions are those in the call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum OutcomeEntry {
     Pending,
     Failed {
@@ -109,14 +111,14 @@ pub(super) enum OutcomeEntry {
 }
 
 /// Nodes that a hook changed alike.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ChangeEntry {
     pub(super) words: u32,
     pub(super) nodes: Runs,
 }
 
 /// Nodes that a backend rejected for one reason, by one rule.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RefusalEntry {
     pub(super) reason: u32,
     /// `None` if the backend named no rule.
@@ -158,7 +160,14 @@ impl LogEntry {
             parts: record.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect(),
             exempt: record.exempt,
             shadow: http_call.is_none(),
+            kept: false,
         }
+    }
+
+    /// The same answer for another pod, which got it without a call.
+    pub(super) fn kept_for(&self, pod: Arc<PodRef>) -> Self {
+        let (time, nominated) = (SystemTime::now(), self.dictionary.write().number(""));
+        Self { time, took: Duration::ZERO, trace: None, pod, nominated, kept: true, ..self.clone() }
     }
 
     /// Whether this node was offered.

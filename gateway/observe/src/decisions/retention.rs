@@ -118,6 +118,26 @@ impl Retention {
         known.map_or_else(|| Arc::new(PodRef { nominated: String::new(), ..pod.clone() }), Arc::clone)
     }
 
+    /// Whether the latest answer of a pod, with its scores, is that of another pod's filter call with this id.
+    pub(super) fn has_kept(&self, call: &str, uid: &str) -> bool {
+        let latest = self.pods.get(uid).into_iter().flat_map(|pod| pod.calls.iter().rev().take(2));
+        latest.into_iter().any(|entry| entry.kept && *entry.id == *call)
+    }
+
+    /// The filter call of a pod with this id, and the prioritize call that was decided in it. That of another attempt does not
+    /// overlap with it.
+    pub(super) fn answers_of(&self, call: &str, uid: &str) -> Vec<Arc<LogEntry>> {
+        let Some(Pod { calls, .. }) = self.pods.get(uid) else { return Vec::new() };
+        let is_own = |entry: &&Arc<LogEntry>, verb| entry.verb == verb && !entry.shadow && !entry.kept;
+        let mut filters = calls.iter().filter(|entry| is_own(entry, Verb::Filter));
+        let Some(filter) = filters.find(|entry| *entry.id == *call) else { return Vec::new() };
+        let is_in_it = |entry: &&Arc<LogEntry>| {
+            entry.time < filter.time + filter.took && filter.time < entry.time + entry.took
+        };
+        let scores = calls.iter().filter(|entry| is_own(entry, Verb::Prioritize)).find(is_in_it);
+        [filter].into_iter().chain(scores).cloned().collect()
+    }
+
     /// Stores a call, and evicts others if there is no room.
     pub(super) fn put(&mut self, entry: LogEntry) {
         let bytes = entry.bytes();

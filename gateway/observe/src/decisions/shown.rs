@@ -84,6 +84,7 @@ fn call(entry: &LogEntry, texts: &Texts, backends: Vec<BackendPart>, nodes: Vec<
         outcome: entry.outcome.as_str().to_owned(),
         message: entry.message.as_deref().map(str::to_owned),
         exempt: entry.exempt,
+        kept: entry.kept,
         backends,
         nodes,
     }

@@ -8,6 +8,9 @@
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
 //
+// An answer that does not depend on what distinguishes a pod from others has `keep`: the plugin gives it to these, too, without a
+// call, while a call of Hold says that nothing has changed which the answer depends on. It tells which pods these were.
+//
 // In the comments REQUIRED means: the sender always sets the field, and the receiver treats its absence as an error. OPTIONAL
 // fields say what their absence means. The version of this package is that of plugin and gateway: both know unknown fields
 // and enum values of a newer one as absent ones.
@@ -194,6 +197,7 @@ type Change struct {
 	//	*Change_Assumed
 	//	*Change_Forgotten
 	//	*Change_Bound
+	//	*Change_Kept
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -263,6 +267,15 @@ func (x *Change) GetBound() string {
 	return ""
 }
 
+func (x *Change) GetKept() *Kept {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Kept); ok {
+			return x.Kept
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -282,11 +295,98 @@ type Change_Bound struct {
 	Bound string `protobuf:"bytes,3,opt,name=bound,proto3,oneof"`
 }
 
+type Change_Kept struct {
+	// A pod has got an answer that was kept.
+	Kept *Kept `protobuf:"bytes,4,opt,name=kept,proto3,oneof"`
+}
+
 func (*Change_Assumed) isChange_Change() {}
 
 func (*Change_Forgotten) isChange_Change() {}
 
 func (*Change_Bound) isChange_Change() {}
+
+func (*Change_Kept) isChange_Change() {}
+
+// A pod that was decided by another pod's answer, for `explain`.
+type Kept struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. `Placement.call` of that answer.
+	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// REQUIRED. The UID of the pod that it was given to.
+	Asked string `protobuf:"bytes,2,opt,name=asked,proto3" json:"asked,omitempty"`
+	// REQUIRED. The namespace, name and UID of this pod.
+	Namespace     string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Uid           string `protobuf:"bytes,5,opt,name=uid,proto3" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Kept) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Kept) GetAsked() string {
+	if x != nil {
+		return x.Asked
+	}
+	return ""
+}
+
+func (x *Kept) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Kept) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Kept) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
 
 type Assumed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -300,7 +400,7 @@ type Assumed struct {
 
 func (x *Assumed) Reset() {
 	*x = Assumed{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[3]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +412,7 @@ func (x *Assumed) String() string {
 func (*Assumed) ProtoMessage() {}
 
 func (x *Assumed) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[3]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +425,7 @@ func (x *Assumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assumed.ProtoReflect.Descriptor instead.
 func (*Assumed) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{3}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Assumed) GetPod() []byte {
@@ -355,7 +455,7 @@ type PlaceResponse struct {
 
 func (x *PlaceResponse) Reset() {
 	*x = PlaceResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[4]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +467,7 @@ func (x *PlaceResponse) String() string {
 func (*PlaceResponse) ProtoMessage() {}
 
 func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[4]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +480,7 @@ func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceResponse.ProtoReflect.Descriptor instead.
 func (*PlaceResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{4}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PlaceResponse) GetOutcome() isPlaceResponse_Outcome {
@@ -433,7 +533,7 @@ type UnknownList struct {
 
 func (x *UnknownList) Reset() {
 	*x = UnknownList{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[5]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +545,7 @@ func (x *UnknownList) String() string {
 func (*UnknownList) ProtoMessage() {}
 
 func (x *UnknownList) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[5]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +558,7 @@ func (x *UnknownList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownList.ProtoReflect.Descriptor instead.
 func (*UnknownList) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{5}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{6}
 }
 
 // An answer about nodes.
@@ -470,14 +570,16 @@ type Placement struct {
 	// them.
 	Totals *Totals `protobuf:"bytes,2,opt,name=totals,proto3" json:"totals,omitempty"`
 	// OPTIONAL. The id of the call, for `explain` and logs.
-	Call          string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	// OPTIONAL. For how long, and to which other pods, the plugin may give this answer. Absent: to none, and always if no node is left.
+	Keep          *Keep `protobuf:"bytes,4,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[6]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +591,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[6]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +604,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{6}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Placement) GetRejections() []*Rejection {
@@ -526,6 +628,279 @@ func (x *Placement) GetCall() string {
 	return ""
 }
 
+func (x *Placement) GetKeep() *Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
+// second: so policies are still called, and seen to be as pure as they say.
+type Keep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. As in HoldResponse.
+	State uint64 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	// OPTIONAL. Whether the pod's namespace was read.
+	Namespace bool `protobuf:"varint,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// OPTIONAL. The keys of labels that were read.
+	Labels []string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. Whether anything else was read: namespace, owner references, labels, annotations and spec must be equal, but for
+	// the `kube-api-access-` volume of the service account, whose name is generated.
+	Template      bool `protobuf:"varint,4,opt,name=template,proto3" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Keep) Reset() {
+	*x = Keep{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Keep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Keep) ProtoMessage() {}
+
+func (x *Keep) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Keep.ProtoReflect.Descriptor instead.
+func (*Keep) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Keep) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Keep) GetNamespace() bool {
+	if x != nil {
+		return x.Namespace
+	}
+	return false
+}
+
+func (x *Keep) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Keep) GetTemplate() bool {
+	if x != nil {
+		return x.Template
+	}
+	return false
+}
+
+type HoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. The state that the plugin knows. Absent: none.
+	State uint64 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	// OPTIONAL. What HoldResponse said with it.
+	NodesAt       uint64 `protobuf:"varint,2,opt,name=nodes_at,json=nodesAt,proto3" json:"nodes_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRequest) Reset() {
+	*x = HoldRequest{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRequest) ProtoMessage() {}
+
+func (x *HoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
+func (*HoldRequest) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HoldRequest) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *HoldRequest) GetNodesAt() uint64 {
+	if x != nil {
+		return x.NodesAt
+	}
+	return 0
+}
+
+type HoldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. A number for all that answers of pure verbs depend on: configuration, handshakes and health of backends, modes, what
+	// is read of nodes. Another state has another number, also after a restart.
+	State uint64 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	// OPTIONAL. The resource version up to which the gateway has seen nodes in this state. Answers that are kept do not count for a
+	// plugin that has seen a later one.
+	NodesAt       uint64 `protobuf:"varint,2,opt,name=nodes_at,json=nodesAt,proto3" json:"nodes_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldResponse) Reset() {
+	*x = HoldResponse{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldResponse) ProtoMessage() {}
+
+func (x *HoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
+func (*HoldResponse) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HoldResponse) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *HoldResponse) GetNodesAt() uint64 {
+	if x != nil {
+		return x.NodesAt
+	}
+	return 0
+}
+
+type TellRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. As in PlaceRequest.
+	Changes       []*Change `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellRequest) Reset() {
+	*x = TellRequest{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellRequest) ProtoMessage() {}
+
+func (x *TellRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellRequest.ProtoReflect.Descriptor instead.
+func (*TellRequest) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TellRequest) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type TellResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellResponse) Reset() {
+	*x = TellResponse{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellResponse) ProtoMessage() {}
+
+func (x *TellResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellResponse.ProtoReflect.Descriptor instead.
+func (*TellResponse) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{12}
+}
+
 // Nodes that are rejected for one reason.
 type Rejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -541,7 +916,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[7]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +928,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[7]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +941,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{7}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Rejection) GetReason() string {
@@ -602,7 +977,7 @@ type ScoreRequest struct {
 
 func (x *ScoreRequest) Reset() {
 	*x = ScoreRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +989,7 @@ func (x *ScoreRequest) String() string {
 func (*ScoreRequest) ProtoMessage() {}
 
 func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +1002,7 @@ func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreRequest.ProtoReflect.Descriptor instead.
 func (*ScoreRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{8}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScoreRequest) GetPod() []byte {
@@ -657,7 +1032,7 @@ type ScoreResponse struct {
 
 func (x *ScoreResponse) Reset() {
 	*x = ScoreResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +1044,7 @@ func (x *ScoreResponse) String() string {
 func (*ScoreResponse) ProtoMessage() {}
 
 func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +1057,7 @@ func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreResponse.ProtoReflect.Descriptor instead.
 func (*ScoreResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{9}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ScoreResponse) GetOutcome() isScoreResponse_Outcome {
@@ -727,8 +1102,8 @@ func (*ScoreResponse_Totals) isScoreResponse_Outcome() {}
 
 func (*ScoreResponse_UnknownList) isScoreResponse_Outcome() {}
 
-// The weighted scores of nodes, merged: what an extender answers to prioritize, from 0 on. They count 10 times in
-// kube-scheduler, as those of an extender.
+// The weighted scores of nodes, merged: what an extender answers to prioritize. They count 10 times in kube-scheduler, as those of
+// an extender.
 type Totals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. One for each node that was accepted, or that Score was asked about, in the order of the list. Absent: all are 0.
@@ -739,7 +1114,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +1126,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +1139,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{10}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Totals) GetValues() []int64 {
@@ -788,12 +1163,19 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\x05nodes\x18\x02 \x01(\v2\x1d.extender.door.v1alpha1.NodesR\x05nodes\x128\n" +
 	"\achanges\x18\x03 \x03(\v2\x1e.extender.door.v1alpha1.ChangeR\achanges\x12\x19\n" +
 	"\bnodes_at\x18\x04 \x01(\x04R\anodesAt\x12\x17\n" +
-	"\apods_at\x18\x05 \x01(\x04R\x06podsAt\"\x87\x01\n" +
+	"\apods_at\x18\x05 \x01(\x04R\x06podsAt\"\xbb\x01\n" +
 	"\x06Change\x12;\n" +
 	"\aassumed\x18\x01 \x01(\v2\x1f.extender.door.v1alpha1.AssumedH\x00R\aassumed\x12\x1e\n" +
 	"\tforgotten\x18\x02 \x01(\tH\x00R\tforgotten\x12\x16\n" +
-	"\x05bound\x18\x03 \x01(\tH\x00R\x05boundB\b\n" +
-	"\x06change\"/\n" +
+	"\x05bound\x18\x03 \x01(\tH\x00R\x05bound\x122\n" +
+	"\x04kept\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeptH\x00R\x04keptB\b\n" +
+	"\x06change\"t\n" +
+	"\x04Kept\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
+	"\x05asked\x18\x02 \x01(\tR\x05asked\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x05 \x01(\tR\x03uid\"/\n" +
 	"\aAssumed\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\fR\x03pod\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"\xa7\x01\n" +
@@ -801,13 +1183,28 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\tplacement\x18\x01 \x01(\v2!.extender.door.v1alpha1.PlacementH\x00R\tplacement\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\"\r\n" +
-	"\vUnknownList\"\x9a\x01\n" +
+	"\vUnknownList\"\xcc\x01\n" +
 	"\tPlacement\x12A\n" +
 	"\n" +
 	"rejections\x18\x01 \x03(\v2!.extender.door.v1alpha1.RejectionR\n" +
 	"rejections\x126\n" +
 	"\x06totals\x18\x02 \x01(\v2\x1e.extender.door.v1alpha1.TotalsR\x06totals\x12\x12\n" +
-	"\x04call\x18\x03 \x01(\tR\x04call\"q\n" +
+	"\x04call\x18\x03 \x01(\tR\x04call\x120\n" +
+	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\"n\n" +
+	"\x04Keep\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\bR\tnamespace\x12\x16\n" +
+	"\x06labels\x18\x03 \x03(\tR\x06labels\x12\x1a\n" +
+	"\btemplate\x18\x04 \x01(\bR\btemplate\">\n" +
+	"\vHoldRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x19\n" +
+	"\bnodes_at\x18\x02 \x01(\x04R\anodesAt\"?\n" +
+	"\fHoldResponse\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x19\n" +
+	"\bnodes_at\x18\x02 \x01(\x04R\anodesAt\"G\n" +
+	"\vTellRequest\x128\n" +
+	"\achanges\x18\x03 \x03(\v2\x1e.extender.door.v1alpha1.ChangeR\achanges\"\x0e\n" +
+	"\fTellResponse\"q\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x13preemption_may_help\x18\x02 \x01(\bR\x11preemptionMayHelp\x12\x1c\n" +
@@ -820,10 +1217,12 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\" \n" +
 	"\x06Totals\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x03R\x06values2\xb9\x01\n" +
+	"\x06values\x18\x01 \x03(\x03R\x06values2\xdf\x02\n" +
 	"\vDoorService\x12T\n" +
 	"\x05Place\x12$.extender.door.v1alpha1.PlaceRequest\x1a%.extender.door.v1alpha1.PlaceResponse\x12T\n" +
-	"\x05Score\x12$.extender.door.v1alpha1.ScoreRequest\x1a%.extender.door.v1alpha1.ScoreResponseB?Z=extender-gateway.io/plugin/internal/doorv1alpha1;doorv1alpha1b\x06proto3"
+	"\x05Score\x12$.extender.door.v1alpha1.ScoreRequest\x1a%.extender.door.v1alpha1.ScoreResponse\x12Q\n" +
+	"\x04Hold\x12#.extender.door.v1alpha1.HoldRequest\x1a$.extender.door.v1alpha1.HoldResponse\x12Q\n" +
+	"\x04Tell\x12#.extender.door.v1alpha1.TellRequest\x1a$.extender.door.v1alpha1.TellResponseB?Z=extender-gateway.io/plugin/internal/doorv1alpha1;doorv1alpha1b\x06proto3"
 
 var (
 	file_extender_door_v1alpha1_door_proto_rawDescOnce sync.Once
@@ -837,40 +1236,53 @@ func file_extender_door_v1alpha1_door_proto_rawDescGZIP() []byte {
 	return file_extender_door_v1alpha1_door_proto_rawDescData
 }
 
-var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_extender_door_v1alpha1_door_proto_goTypes = []any{
 	(*Nodes)(nil),         // 0: extender.door.v1alpha1.Nodes
 	(*PlaceRequest)(nil),  // 1: extender.door.v1alpha1.PlaceRequest
 	(*Change)(nil),        // 2: extender.door.v1alpha1.Change
-	(*Assumed)(nil),       // 3: extender.door.v1alpha1.Assumed
-	(*PlaceResponse)(nil), // 4: extender.door.v1alpha1.PlaceResponse
-	(*UnknownList)(nil),   // 5: extender.door.v1alpha1.UnknownList
-	(*Placement)(nil),     // 6: extender.door.v1alpha1.Placement
-	(*Rejection)(nil),     // 7: extender.door.v1alpha1.Rejection
-	(*ScoreRequest)(nil),  // 8: extender.door.v1alpha1.ScoreRequest
-	(*ScoreResponse)(nil), // 9: extender.door.v1alpha1.ScoreResponse
-	(*Totals)(nil),        // 10: extender.door.v1alpha1.Totals
+	(*Kept)(nil),          // 3: extender.door.v1alpha1.Kept
+	(*Assumed)(nil),       // 4: extender.door.v1alpha1.Assumed
+	(*PlaceResponse)(nil), // 5: extender.door.v1alpha1.PlaceResponse
+	(*UnknownList)(nil),   // 6: extender.door.v1alpha1.UnknownList
+	(*Placement)(nil),     // 7: extender.door.v1alpha1.Placement
+	(*Keep)(nil),          // 8: extender.door.v1alpha1.Keep
+	(*HoldRequest)(nil),   // 9: extender.door.v1alpha1.HoldRequest
+	(*HoldResponse)(nil),  // 10: extender.door.v1alpha1.HoldResponse
+	(*TellRequest)(nil),   // 11: extender.door.v1alpha1.TellRequest
+	(*TellResponse)(nil),  // 12: extender.door.v1alpha1.TellResponse
+	(*Rejection)(nil),     // 13: extender.door.v1alpha1.Rejection
+	(*ScoreRequest)(nil),  // 14: extender.door.v1alpha1.ScoreRequest
+	(*ScoreResponse)(nil), // 15: extender.door.v1alpha1.ScoreResponse
+	(*Totals)(nil),        // 16: extender.door.v1alpha1.Totals
 }
 var file_extender_door_v1alpha1_door_proto_depIdxs = []int32{
 	0,  // 0: extender.door.v1alpha1.PlaceRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
 	2,  // 1: extender.door.v1alpha1.PlaceRequest.changes:type_name -> extender.door.v1alpha1.Change
-	3,  // 2: extender.door.v1alpha1.Change.assumed:type_name -> extender.door.v1alpha1.Assumed
-	6,  // 3: extender.door.v1alpha1.PlaceResponse.placement:type_name -> extender.door.v1alpha1.Placement
-	5,  // 4: extender.door.v1alpha1.PlaceResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
-	7,  // 5: extender.door.v1alpha1.Placement.rejections:type_name -> extender.door.v1alpha1.Rejection
-	10, // 6: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
-	0,  // 7: extender.door.v1alpha1.ScoreRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
-	10, // 8: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
-	5,  // 9: extender.door.v1alpha1.ScoreResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
-	1,  // 10: extender.door.v1alpha1.DoorService.Place:input_type -> extender.door.v1alpha1.PlaceRequest
-	8,  // 11: extender.door.v1alpha1.DoorService.Score:input_type -> extender.door.v1alpha1.ScoreRequest
-	4,  // 12: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
-	9,  // 13: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 2: extender.door.v1alpha1.Change.assumed:type_name -> extender.door.v1alpha1.Assumed
+	3,  // 3: extender.door.v1alpha1.Change.kept:type_name -> extender.door.v1alpha1.Kept
+	7,  // 4: extender.door.v1alpha1.PlaceResponse.placement:type_name -> extender.door.v1alpha1.Placement
+	6,  // 5: extender.door.v1alpha1.PlaceResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
+	13, // 6: extender.door.v1alpha1.Placement.rejections:type_name -> extender.door.v1alpha1.Rejection
+	16, // 7: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
+	8,  // 8: extender.door.v1alpha1.Placement.keep:type_name -> extender.door.v1alpha1.Keep
+	2,  // 9: extender.door.v1alpha1.TellRequest.changes:type_name -> extender.door.v1alpha1.Change
+	0,  // 10: extender.door.v1alpha1.ScoreRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
+	16, // 11: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
+	6,  // 12: extender.door.v1alpha1.ScoreResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
+	1,  // 13: extender.door.v1alpha1.DoorService.Place:input_type -> extender.door.v1alpha1.PlaceRequest
+	14, // 14: extender.door.v1alpha1.DoorService.Score:input_type -> extender.door.v1alpha1.ScoreRequest
+	9,  // 15: extender.door.v1alpha1.DoorService.Hold:input_type -> extender.door.v1alpha1.HoldRequest
+	11, // 16: extender.door.v1alpha1.DoorService.Tell:input_type -> extender.door.v1alpha1.TellRequest
+	5,  // 17: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
+	15, // 18: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
+	10, // 19: extender.door.v1alpha1.DoorService.Hold:output_type -> extender.door.v1alpha1.HoldResponse
+	12, // 20: extender.door.v1alpha1.DoorService.Tell:output_type -> extender.door.v1alpha1.TellResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_extender_door_v1alpha1_door_proto_init() }
@@ -882,12 +1294,13 @@ func file_extender_door_v1alpha1_door_proto_init() {
 		(*Change_Assumed)(nil),
 		(*Change_Forgotten)(nil),
 		(*Change_Bound)(nil),
+		(*Change_Kept)(nil),
 	}
-	file_extender_door_v1alpha1_door_proto_msgTypes[4].OneofWrappers = []any{
+	file_extender_door_v1alpha1_door_proto_msgTypes[5].OneofWrappers = []any{
 		(*PlaceResponse_Placement)(nil),
 		(*PlaceResponse_UnknownList)(nil),
 	}
-	file_extender_door_v1alpha1_door_proto_msgTypes[9].OneofWrappers = []any{
+	file_extender_door_v1alpha1_door_proto_msgTypes[15].OneofWrappers = []any{
 		(*ScoreResponse_Totals)(nil),
 		(*ScoreResponse_UnknownList)(nil),
 	}
@@ -897,7 +1310,7 @@ func file_extender_door_v1alpha1_door_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_door_v1alpha1_door_proto_rawDesc), len(file_extender_door_v1alpha1_door_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,9 @@
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
 //
+// An answer that does not depend on what distinguishes a pod from others has `keep`: the plugin gives it to these, too, without a
+// call, while a call of Hold says that nothing has changed which the answer depends on. It tells which pods these were.
+//
 // In the comments REQUIRED means: the sender always sets the field, and the receiver treats its absence as an error. OPTIONAL
 // fields say what their absence means. The version of this package is that of plugin and gateway: both know unknown fields
 // and enum values of a newer one as absent ones.
@@ -35,6 +38,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	DoorService_Place_FullMethodName = "/extender.door.v1alpha1.DoorService/Place"
 	DoorService_Score_FullMethodName = "/extender.door.v1alpha1.DoorService/Score"
+	DoorService_Hold_FullMethodName  = "/extender.door.v1alpha1.DoorService/Hold"
+	DoorService_Tell_FullMethodName  = "/extender.door.v1alpha1.DoorService/Tell"
 )
 
 // DoorServiceClient is the client API for DoorService service.
@@ -63,6 +68,11 @@ type DoorServiceClient interface {
 	Place(ctx context.Context, in *PlaceRequest, opts ...grpc.CallOption) (*PlaceResponse, error)
 	// Decides how good these nodes are.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
+	// Answers when the gateway is in another state than the plugin knows, and otherwise after some time, at most a second. Answers that
+	// are kept are used only while such a call is in progress.
+	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error)
+	// Tells what has become of pods, if no call of Place does so soon.
+	Tell(ctx context.Context, in *TellRequest, opts ...grpc.CallOption) (*TellResponse, error)
 }
 
 type doorServiceClient struct {
@@ -87,6 +97,26 @@ func (c *doorServiceClient) Score(ctx context.Context, in *ScoreRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ScoreResponse)
 	err := c.cc.Invoke(ctx, DoorService_Score_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *doorServiceClient) Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldResponse)
+	err := c.cc.Invoke(ctx, DoorService_Hold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *doorServiceClient) Tell(ctx context.Context, in *TellRequest, opts ...grpc.CallOption) (*TellResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TellResponse)
+	err := c.cc.Invoke(ctx, DoorService_Tell_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +149,11 @@ type DoorServiceServer interface {
 	Place(context.Context, *PlaceRequest) (*PlaceResponse, error)
 	// Decides how good these nodes are.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
+	// Answers when the gateway is in another state than the plugin knows, and otherwise after some time, at most a second. Answers that
+	// are kept are used only while such a call is in progress.
+	Hold(context.Context, *HoldRequest) (*HoldResponse, error)
+	// Tells what has become of pods, if no call of Place does so soon.
+	Tell(context.Context, *TellRequest) (*TellResponse, error)
 	mustEmbedUnimplementedDoorServiceServer()
 }
 
@@ -134,6 +169,12 @@ func (UnimplementedDoorServiceServer) Place(context.Context, *PlaceRequest) (*Pl
 }
 func (UnimplementedDoorServiceServer) Score(context.Context, *ScoreRequest) (*ScoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Score not implemented")
+}
+func (UnimplementedDoorServiceServer) Hold(context.Context, *HoldRequest) (*HoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hold not implemented")
+}
+func (UnimplementedDoorServiceServer) Tell(context.Context, *TellRequest) (*TellResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Tell not implemented")
 }
 func (UnimplementedDoorServiceServer) mustEmbedUnimplementedDoorServiceServer() {}
 func (UnimplementedDoorServiceServer) testEmbeddedByValue()                     {}
@@ -192,6 +233,42 @@ func _DoorService_Score_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DoorService_Hold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DoorServiceServer).Hold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DoorService_Hold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DoorServiceServer).Hold(ctx, req.(*HoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DoorService_Tell_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TellRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DoorServiceServer).Tell(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DoorService_Tell_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DoorServiceServer).Tell(ctx, req.(*TellRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DoorService_ServiceDesc is the grpc.ServiceDesc for DoorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -206,6 +283,14 @@ var DoorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Score",
 			Handler:    _DoorService_Score_Handler,
+		},
+		{
+			MethodName: "Hold",
+			Handler:    _DoorService_Hold_Handler,
+		},
+		{
+			MethodName: "Tell",
+			Handler:    _DoorService_Tell_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

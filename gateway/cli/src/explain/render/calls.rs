@@ -45,6 +45,12 @@ pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -
 
 /// Writes which pods the known answers are from, once for each backend.
 fn write_known(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if attempt.calls.iter().any(|call| call.decision.kept) {
+        writeln!(
+            out,
+            "kube-scheduler's plugin gave the pod the answers of an equal pod, which had been asked about less than a second before."
+        )?;
+    }
     let parts = attempt.calls.iter().flat_map(|call| &call.decision.backends);
     if parts.clone().any(|part| part.known > 0) {
         writeln!(

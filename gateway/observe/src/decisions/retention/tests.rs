@@ -40,6 +40,7 @@ fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
         parts: Box::default(),
         exempt: false,
         shadow: false,
+        kept: false,
     }
 }
 
