@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use extender_gateway_scheduler_config::{
-    Address, Extenders, Import, Reach, Scope, TlsFiles, entries_of, policy_json,
+    Address, Extenders, Import, Profile, Reach, Scope, TlsFiles, entries_of, policy_json,
 };
 use extender_gateway_settings::{Binder, Config};
 use http::Uri;
@@ -22,7 +22,8 @@ pub(super) const ABOUT: &str = "Print the extenders entries for kube-scheduler's
     included, so that adding a backend needs no change in kube-scheduler; --minimal prints only the verbs in use. Binding, \
     resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.\n\n\
     --import reads kube-scheduler's configuration instead, and prints two YAML documents: a configuration of the gateway with a backend \
-    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them. --print prints one of them, for a file, or values of the Helm chart.";
+    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them. --print prints one of them, for a file, or values of the Helm chart.\n\n\
+    --door plugin prints a profile for a kube-scheduler that has the gateway's plugin, instead of entries.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -32,6 +33,7 @@ Examples:
     --ca-file /etc/kubernetes/gateway/ca.crt --cert-file /etc/kubernetes/gateway/tls.crt \\
     --key-file /etc/kubernetes/gateway/tls.key
   extender-gateway scheduler-config --config gateway.yaml --kubernetes 1.18 > policy.json
+  extender-gateway scheduler-config --config gateway.yaml --door plugin
   extender-gateway scheduler-config --import kube-scheduler.yaml \\
     --backend-url http://http-extender.policies.svc:9000
   extender-gateway scheduler-config --import kube-scheduler.yaml --print gateway > gateway.yaml
@@ -57,6 +59,10 @@ pub(super) struct SchedulerConfigOptions {
     /// With --import: print one document [default: gateway and extenders]
     #[arg(long, value_enum, value_name = "DOCUMENT", conflicts_with = "config", requires = "import")]
     print: Option<Document>,
+
+    /// How kube-scheduler asks the gateway
+    #[arg(long, value_enum, value_name = "DOOR", default_value = "extender", conflicts_with = "import")]
+    door: SchedulerDoor,
 
     /// How kube-scheduler reaches the gateway [default: extender.address, from the same machine]
     #[arg(long)]
@@ -90,6 +96,15 @@ pub(super) struct SchedulerConfigOptions {
 const NO_FILE: &str = "there is no file to read; name a gateway's configuration with --config FILE, or one of kube-scheduler that has \
                        extenders with --import FILE";
 
+/// How kube-scheduler asks the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SchedulerDoor {
+    /// As an extender, over HTTP
+    Extender,
+    /// By the gateway's plugin, at extender.socket
+    Plugin,
+}
+
 /// What `--import` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Document {
@@ -105,6 +120,9 @@ enum Document {
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     match (&options.import, &options.config) {
         (Some(file), _) => import(file, options, console),
+        (None, Some(file)) if options.door == SchedulerDoor::Plugin => {
+            print_profile(&Config::read(file)?, options, console)
+        }
         (None, Some(file)) => print(&Config::read(file)?, options, console),
         (None, None) => Err(Failure::Usage(NO_FILE.to_owned())),
     }
@@ -183,6 +201,48 @@ fn plain_url(text: &str) -> Result<String, String> {
 
 const NOT_PLAIN: &str = "expected http://HOST:PORT; for https, change url and add tls in what is printed";
 
+/// Prints the profile for a configuration.
+fn print_profile(
+    config: &Config,
+    options: &SchedulerConfigOptions,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    let of_entries = [
+        (options.url.is_some(), "--url"),
+        (options.minimal, "--minimal"),
+        (options.ca_file.is_some(), "--ca-file"),
+        (options.cert_file.is_some(), "--cert-file"),
+    ];
+    if let Some((_, option)) = of_entries.iter().find(|(is_set, _)| *is_set) {
+        return Err(Failure::Usage(format!(
+            "{option} is for --door extender: a plugin asks at extender.socket, for all verbs"
+        )));
+    }
+    if options.kubernetes.0 < Version::OLDEST_WITH_PLUGIN {
+        let oldest = Version::OLDEST_WITH_PLUGIN;
+        return Err(Failure::Usage(format!(
+            "there is no plugin for 1.{}, only for 1.{oldest} and later",
+            options.kubernetes.0
+        )));
+    }
+    let mut profile = Profile::of(config).ok_or_else(|| {
+        Failure::Usage(
+            "extender.socket is not set: the plugin asks there, such as at /run/extender-gateway/plugin.sock"
+                .to_owned(),
+        )
+    })?;
+    profile.ignorable |= options.ignorable;
+    write!(console.out, "{profile}")?;
+    writeln!(console.notes, "remove the gateway from `extenders`: kube-scheduler would ask it twice")?;
+    for name in profile.not_called() {
+        writeln!(
+            console.notes,
+            "backend {name} has a verb that the plugin does not call: preempt and bind are for extenders alone"
+        )?;
+    }
+    Ok(())
+}
+
 /// Prints the entries for a configuration.
 fn print(
     config: &Config,
@@ -234,6 +294,7 @@ struct Version(u32);
 
 impl Version {
     const OLDEST_SUPPORTED: u32 = 18;
+    const OLDEST_WITH_PLUGIN: u32 = 37;
 
     /// Whether extenders are configured in the JSON file of `--policy-config-file`: `extenders` of a
     /// `KubeSchedulerConfiguration` has its current form since 1.19.

@@ -296,6 +296,50 @@ fn a_file_that_is_not_there_is_no_mistake_to_count() {
 }
 
 #[test]
+fn scheduler_config_prints_a_profile_for_the_plugin() {
+    let line = |more: &[&'static str]| [&["scheduler-config", "--door", "plugin"], more].concat();
+    let with_socket = RIGHT.replace("nodes:", "extender: {socket: /run/gateway/plugin.sock}\nnodes:");
+    let resources = "match: {managedResources: [{name: a.io/gpu, ignoredByScheduler: true}]}";
+    let more = format!("- {{name: evict, url: 'http://e:1', filter: {{}}, preempt: {{}}, {resources}}}\n");
+    let (outcome, [out, notes], _) = run_with(&line(&["--ignorable"]), &(with_socket.clone() + &more));
+    assert!(outcome.is_ok(), "{notes}");
+    let expected = "\
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled:
+      - name: ExtenderGateway
+        weight: 10  # as much as an extender of weight 1
+  pluginConfig:
+  - name: ExtenderGateway
+    args:
+      socket: /run/gateway/plugin.sock
+      timeout: 3s
+      ignorable: true  # while no gateway answers, pods are placed without any policy
+  - name: NodeResourcesFit
+    args:
+      ignoredResources:
+      - a.io/gpu
+";
+    assert_eq!(out, expected);
+    assert!(
+        notes.contains("kube-scheduler would ask it twice") && notes.contains("backend evict "),
+        "{notes}"
+    );
+    let (_, [out, notes], _) = run_with(&line(&[]), &with_socket);
+    assert!(!out.contains("ignor") && notes.lines().count() == 1, "{out}{notes}");
+    for (more, text, part) in [
+        (&[][..], RIGHT, "extender.socket is not set"),
+        (&["--url", "http://gateway:1"], &*with_socket, "--url is for --door extender"),
+        (&["--kubernetes", "1.36"], &with_socket, "no plugin for 1.36, only for 1.37"),
+    ] {
+        let failure = run_with(&line(more), text).0.unwrap_err();
+        assert!(failure.exit_code() == 2 && told(&failure).contains(part), "{}", told(&failure));
+    }
+}
+
+#[test]
 fn scheduler_config_prints_what_the_version_reads() {
     let (outcome, [out, notes], _) = run_with(&["scheduler-config", "--url", "http://gateway:1"], RIGHT);
     assert!(outcome.is_ok() && notes.is_empty());

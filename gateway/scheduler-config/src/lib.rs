@@ -6,6 +6,7 @@
 
 mod formats;
 mod import;
+mod profile;
 mod reach;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use serde::{Serialize, Serializer};
 
 pub use formats::{Extenders, policy_json};
 pub use import::{Address, Import};
+pub use profile::Profile;
 pub use reach::{Reach, TlsFiles};
 
 /// How much longer than the gateway's limit kube-scheduler waits: a lost first packet of a connection costs a
