@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%) plugin
+.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible scheduler-image scheduler-image-test dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%) plugin
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -39,7 +39,7 @@ STATIC := $(TARGET)/static
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Not optimized: that takes most of the time of a first build.
 demo: export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/debug
@@ -67,7 +67,7 @@ nightly: export REVISION := $(REVISION)
 nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
 	@tests/tools/lanes $(TARGET)/nightly \
 	  'demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling soak' \
-	  '@binaries packages previous equivalence growth chaos docs-private image-reproducible deny fuzz torture'
+	  '@binaries packages previous equivalence growth chaos docs-private image-reproducible scheduler-image-test deny fuzz torture'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -278,6 +278,18 @@ image-reproducible: image ## Whether a second build of the image, in another fol
 	  REVISION=$(REVISION) SOURCE=$(SOURCE) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH)
 	cmp $(TARGET)/image.tar $(SECOND)/sources/target/image.tar
 	@echo "both builds have the same bytes"; rm -rf $(SECOND)
+
+# KUBERNETES is the release that gateway/plugin/kube-scheduler requires: a variable, so that who needs another one is told.
+KUBERNETES ?= 1.37
+SCHEDULER := $(TARGET)/scheduler-image
+scheduler-image: go ## The image of kube-scheduler with the plugin: target/scheduler-image and target/scheduler-image.tar
+	deploy/image/build-scheduler $(KUBERNETES) $(TARGET)/scheduler
+	cd deploy && go run ./image $(RELEASE) -product scheduler -name $(IMAGE)-kube-scheduler -programs $(TARGET)/scheduler \
+	  -layout $(SCHEDULER) -archive $(SCHEDULER).tar -bom $(SCHEDULER).cdx.json
+
+# Not part of `make test`: a program without folders in it does not share compiled packages with those of the tests.
+scheduler-image-test: scheduler-image ## kube-scheduler with the plugin runs out of its image: as image-test
+	cd deploy && EXTENDER_GATEWAY_SCHEDULER_IMAGE=$(SCHEDULER) go test -count=1 -v -run '^TestScheduler' ./image/container
 
 dist: static go ## target/dist: archive of the programs, list of dependencies, krew manifest, checksums
 	cd deploy && go run ./dist $(RELEASE) -downloads $(DOWNLOADS) -root .. -programs $(STATIC) -out $(TARGET)/dist

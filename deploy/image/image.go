@@ -15,20 +15,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"extender-gateway.io/deploy/archive"
-	"extender-gateway.io/deploy/programs"
 )
 
 // User is the user and the group of the processes. It is numeric, so that `runAsNonRoot: true` can be checked.
 const User = "65532:65532"
 
-// programDir has the programs. It is in PATH, so that `command: [extender-policies]` in a pod starts one of them.
-const programDir = "usr/bin"
-
-// configFile is the configuration that the gateway serves by default.
-const configFile = "/etc/extender-gateway/gateway.yaml"
-
-// Release is what an image says about itself.
+// Release is an image, and what it says about itself.
 type Release struct {
+	Product
 	// Name is without a tag, such as registry.example.com/extender-gateway.
 	Name     string
 	Version  string
@@ -46,8 +40,8 @@ func (r Release) Reference() string {
 func (r Release) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	return map[string]string{
-		prefix + "title":       "extender-gateway",
-		prefix + "description": "A kube-scheduler extender in front of gRPC policy backends, and ready-made policies",
+		prefix + "title":       r.Title,
+		prefix + "description": r.Description,
 		prefix + "version":     r.Version,
 		prefix + "revision":    r.Revision,
 		prefix + "source":      r.Source,
@@ -62,12 +56,12 @@ func Build(release Release, folder string) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	created := v1.Time{Time: release.Created}
 	var layers []mutate.Addendum
-	for _, program := range programs.Image {
-		layer, err := layerOf(program, folder)
+	for _, program := range release.Programs {
+		layer, err := layerOf(filepath.Join(folder, program), release.Folder+"/"+program)
 		if err != nil {
 			return nil, err
 		}
-		history := v1.History{Created: created, CreatedBy: "COPY " + program + " /" + programDir + "/"}
+		history := v1.History{Created: created, CreatedBy: "COPY " + program + " /" + release.Folder + "/"}
 		layers = append(layers, mutate.Addendum{Layer: layer, History: history, MediaType: types.OCILayer})
 	}
 	image, err := mutate.Append(image, layers...)
@@ -91,22 +85,25 @@ func Build(release Release, folder string) (v1.Image, error) {
 var platform = v1.Platform{OS: "linux", Architecture: "amd64"}
 
 func config(release Release) v1.Config {
+	ports := map[string]struct{}{}
+	for _, port := range release.Ports {
+		ports[port] = struct{}{}
+	}
 	return v1.Config{
-		User:       User,
-		Entrypoint: []string{"/" + programDir + "/" + programs.Gateway},
-		Cmd:        []string{"serve", "--config", configFile},
-		Env:        []string{"PATH=/" + programDir},
-		WorkingDir: "/",
-		// The defaults of extender.address and metrics.address; admin.address is loopback by default.
-		ExposedPorts: map[string]struct{}{"8888/tcp": {}, "9402/tcp": {}},
+		User:         User,
+		Entrypoint:   []string{"/" + release.Folder + "/" + release.Programs[0]},
+		Cmd:          release.Arguments,
+		Env:          []string{"PATH=/" + release.Folder},
+		WorkingDir:   "/",
+		ExposedPorts: ports,
 		Labels:       maps.Clone(release.labels()),
 	}
 }
 
-// layerOf is a layer with this program. Its time is constant: the layer of a program that did not change is the same in
-// the next version.
-func layerOf(program, folder string) (v1.Layer, error) {
-	file, err := archive.Read(filepath.Join(folder, program), programDir+"/"+program, 0o755)
+// layerOf is a layer with this program, under this name. Its time is constant: the layer of a program that did not change is
+// the same in the next version.
+func layerOf(program, name string) (v1.Layer, error) {
+	file, err := archive.Read(program, name, 0o755)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,8 @@ import (
 )
 
 var release = Release{
-	Name: "extender-gateway", Version: "1.2.3", Revision: "5ac0ffee", Source: "https://example.com/source",
+	Product: products["gateway"],
+	Name:    "extender-gateway", Version: "1.2.3", Revision: "5ac0ffee", Source: "https://example.com/source",
 	Created: time.Unix(1_700_000_000, 0).UTC(),
 }
 
@@ -36,7 +37,7 @@ type written struct {
 func write(t *testing.T, release Release, content string) written {
 	t.Helper()
 	folder := t.TempDir()
-	for _, program := range programs.Image {
+	for _, program := range release.Programs {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte(program+content), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -30,9 +30,14 @@ func built(t *testing.T) v1.Image {
 	if path == "" {
 		path = "../../../target/image"
 	}
+	return imageIn(t, path)
+}
+
+func imageIn(t *testing.T, path string) v1.Image {
+	t.Helper()
 	index, err := layout.ImageIndexFromPath(path)
 	if err != nil {
-		t.Fatalf("no image there; `make image` writes it: %v", err)
+		t.Fatalf("no image there; `make image` and `make scheduler-image` write them: %v", err)
 	}
 	manifest, err := index.IndexManifest()
 	if err != nil {
