@@ -32,6 +32,7 @@ require (
 require (
 	cel.dev/expr v0.25.3 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect
+	extender-gateway.io/plugin v0.0.0
 	extender-gateway.io/policy v0.0.0
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
@@ -225,3 +226,5 @@ replace (
 )
 
 replace extender-gateway.io/policy => ../backends/go
+
+replace extender-gateway.io/plugin => ../gateway/plugin

@@ -103,12 +103,7 @@ func gateway(t *testing.T, q question) *side {
 // inFront is a gateway in front of backends.
 func inFront(t *testing.T, q question, backends []product.Backend) *side {
 	t.Helper()
-	config := product.NewConfig(nil, controlplane.FullObjects, backends)
-	if q.mode == controlplane.Names {
-		config.Nodes.Source = "NamesOnly"
-	}
-	config.Timeouts.Decision = decisionTimeout
-	config.Reasons.Prefix = "None"
+	config := gatewayConfig(q, backends)
 	extender := schedulerapi.Extender{
 		URLPrefix:        "http://" + start(t, config),
 		FilterVerb:       "filter",
@@ -119,6 +114,16 @@ func inFront(t *testing.T, q question, backends []product.Backend) *side {
 		HTTPTimeout:      metav1.Duration{Duration: httpTimeout},
 	}
 	return &side{extenders: build(t, []schedulerapi.Extender{extender}), blames: q.named}
+}
+
+func gatewayConfig(q question, backends []product.Backend) product.Config {
+	config := product.NewConfig(nil, controlplane.FullObjects, backends)
+	if q.mode == controlplane.Names {
+		config.Nodes.Source = "NamesOnly"
+	}
+	config.Timeouts.Decision = decisionTimeout
+	config.Reasons.Prefix = "None"
+	return config
 }
 
 // named are the policies that a text names.
