@@ -311,6 +311,9 @@ profiles:
       enabled:
       - name: ExtenderGateway
         weight: 10  # as much as an extender of weight 1
+    filter:
+      enabled:
+      - name: ExtenderGateway  # before the filters that take longer
   pluginConfig:
   - name: ExtenderGateway
     args:

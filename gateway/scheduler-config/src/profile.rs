@@ -56,6 +56,9 @@ impl Display for Profile<'_> {
              \x20     enabled:\n\
              \x20     - name: ExtenderGateway\n\
              \x20       weight: {WEIGHT}  # as much as an extender of weight 1\n\
+             \x20   filter:\n\
+             \x20     enabled:\n\
+             \x20     - name: ExtenderGateway  # before the filters that take longer\n\
              \x20 pluginConfig:\n\
              \x20 - name: ExtenderGateway\n\
              \x20   args:\n\

@@ -137,6 +137,8 @@ func (o SchedulerOptions) plugins() *configv1.Plugins {
 	}
 	if o.GatewayPlugin != "" {
 		plugins.MultiPoint.Enabled = []configv1.Plugin{{Name: gatewayPlugin, Weight: new(int32(gatewayPluginWeight))}}
+		// Before kube-scheduler's own filters, which take longer than a look at the answer.
+		plugins.Filter.Enabled = []configv1.Plugin{{Name: gatewayPlugin}}
 	}
 	if o.Scores == ExtenderScoresOnly {
 		plugins.Score.Disabled = []configv1.Plugin{{Name: "*"}}
