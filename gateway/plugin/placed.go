@@ -34,8 +34,8 @@ const (
 	tellTimeout = time.Second
 )
 
-// placed is what the gateway is to be told of pods, usually with the next call of Place. All profiles share it. kube-scheduler makes one attempt at a
-// time; pods are bound and given up meanwhile.
+// placed is what the gateway is to be told of pods, usually with the next call of Place. All profiles share it. kube-scheduler makes one
+// attempt at a time; pods are bound and given up meanwhile.
 type placed struct {
 	mu      sync.Mutex
 	changes []*door.Change

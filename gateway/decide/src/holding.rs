@@ -6,6 +6,7 @@ use std::{
 };
 
 use extender_gateway_backend::{Backend, session::Session};
+use extender_gateway_cluster::table::TableSnapshot;
 use extender_gateway_contract::{pod::PodView, row::RowView};
 use extender_gateway_core::{
     PolicyVerb,
@@ -79,16 +80,16 @@ impl PodClass {
 impl Decider {
     /// The state of now.
     pub fn deciding_state(&self) -> DecidingState {
-        DecidingState(self.backends.iter().map(|backend| self.state_of(backend)).collect())
+        let table = self.settings.tables.table.as_ref().map(|table| table.read());
+        DecidingState(self.backends.iter().map(|backend| self.state_of(backend, table.as_deref())).collect())
     }
 
-    fn state_of(&self, backend: &Backend) -> BackendState {
+    fn state_of(&self, backend: &Backend, table: Option<&TableSnapshot>) -> BackendState {
         let sessions = VERBS.map(|verb| backend.usable_sessions(verb));
         let trusted = sessions.iter().flatten().map(|session| session.cache.is_trusted()).collect();
-        let table = self.settings.tables.table.as_ref().map(|table| table.read());
         let changed_in = |verb: PolicyVerb, session: &Session| {
             let column = session.info.about_nodes(verb).ok()?.nodes.column.as_ref()?;
-            Some(table.as_ref()?.changed(column.id()))
+            Some(table?.changed(column.id()))
         };
         let all = VERBS.into_iter().zip(&sessions);
         let changed = all.flat_map(|(verb, sessions)| {

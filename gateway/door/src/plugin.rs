@@ -40,8 +40,19 @@ const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 /// A method of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PluginMethod {
+    /// Decides about a pod: counted and recorded.
+    Deciding(Deciding),
+    Telling(Telling),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deciding {
     Place,
     Score,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Telling {
     Hold,
     Tell,
 }
@@ -51,18 +62,28 @@ impl PluginMethod {
     pub(super) fn of(path: &str) -> Option<Result<Self, CallRefusal>> {
         let method = path.strip_prefix(SERVICE)?;
         Some(match method {
-            "Place" => Ok(Self::Place),
-            "Score" => Ok(Self::Score),
-            "Hold" => Ok(Self::Hold),
-            "Tell" => Ok(Self::Tell),
+            "Place" => Ok(Self::Deciding(Deciding::Place)),
+            "Score" => Ok(Self::Deciding(Deciding::Score)),
+            "Hold" => Ok(Self::Telling(Telling::Hold)),
+            "Tell" => Ok(Self::Telling(Telling::Tell)),
             _ => Err(CallRefusal::plugin_method(method)),
         })
     }
 
-    /// As which its calls are limited and, if they decide about a pod, counted and recorded.
+    /// As which its calls are limited.
     pub(super) fn verb(self) -> Verb {
         match self {
-            Self::Place | Self::Hold | Self::Tell => Verb::Filter,
+            Self::Deciding(method) => method.verb(),
+            Self::Telling(_) => Verb::Filter,
+        }
+    }
+}
+
+impl Deciding {
+    /// As which its calls are counted, limited and recorded.
+    fn verb(self) -> Verb {
+        match self {
+            Self::Place => Verb::Filter,
             Self::Score => Verb::Prioritize,
         }
     }
@@ -83,13 +104,15 @@ impl PluginCall<'_> {
         method: Result<PluginMethod, CallRefusal>,
         received: impl Future<Output = Result<Received, CallRefusal>>,
     ) -> Response<ReplyBody> {
-        if let Ok(method @ (PluginMethod::Hold | PluginMethod::Tell)) = method {
-            let told = async { self.told(method, grpc::message(received.await?.body)?).await };
-            return match survive(&self.door.observer.metrics, told).await {
-                Ok(message) => grpc::response(message),
-                Err(refusal) => grpc::refusal(&refusal),
-            };
-        }
+        let method = match method {
+            Ok(PluginMethod::Deciding(method)) => Ok(method),
+            Ok(PluginMethod::Telling(method)) => {
+                let told = async { self.told(method, grpc::message(received.await?.body)?).await };
+                let told = survive(&self.door.observer.metrics, told).await;
+                return told.map_or_else(|refusal| grpc::refusal(&refusal), grpc::response);
+            }
+            Err(refusal) => Err(refusal),
+        };
         let mut guard = self.guard();
         let decided = async {
             let method = method?;
@@ -111,15 +134,19 @@ impl PluginCall<'_> {
     }
 
     /// Answers what decides about no pod.
-    async fn told(&self, method: PluginMethod, message: Bytes) -> Result<Vec<u8>, CallRefusal> {
-        if method == PluginMethod::Hold {
-            let request = grpc::decoded(message)?;
-            return Ok(grpc::encoded(&self.door.hold(&request).await));
+    async fn told(&self, method: Telling, message: Bytes) -> Result<Vec<u8>, CallRefusal> {
+        match method {
+            Telling::Hold => {
+                let request = grpc::decoded(message)?;
+                Ok(grpc::encoded(&self.door.hold(&request).await))
+            }
+            Telling::Tell => {
+                lists::check_size(&message)?;
+                let TellRequest { changes } = grpc::decoded(message)?;
+                self.apply(changes);
+                Ok(grpc::encoded(&TellResponse {}))
+            }
         }
-        lists::check_size(&message)?;
-        let TellRequest { changes } = grpc::decoded(message)?;
-        self.apply(changes);
-        Ok(grpc::encoded(&TellResponse {}))
     }
 
     fn apply(&self, changes: Vec<Change>) {
@@ -132,13 +159,13 @@ impl PluginCall<'_> {
 
     async fn answer(
         &self,
-        method: PluginMethod,
+        method: Deciding,
         message: Bytes,
         call: &mut HttpCall,
     ) -> Result<Vec<u8>, CallRefusal> {
         lists::check_size(&message)?;
         match method {
-            PluginMethod::Place => {
+            Deciding::Place => {
                 let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
                 self.apply(changes);
@@ -155,7 +182,7 @@ impl PluginCall<'_> {
                 };
                 Ok(grpc::encoded(&PlaceResponse { outcome: Some(outcome) }))
             }
-            PluginMethod::Score => {
+            Deciding::Score => {
                 let ScoreRequest { pod, nodes } = grpc::decoded(message)?;
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
@@ -166,7 +193,6 @@ impl PluginCall<'_> {
                 };
                 Ok(grpc::encoded(&ScoreResponse { outcome: Some(outcome) }))
             }
-            PluginMethod::Hold | PluginMethod::Tell => Err(invalid("it decides about no pod")),
         }
     }
 
@@ -179,7 +205,8 @@ impl PluginCall<'_> {
         let request = Arc::new(Request::about(json, Arc::clone(&offered.names))?);
         let json = request.pod();
         let pod = self.served.decider.pod(&json)?;
-        let state = self.door.states.number(self.served);
+        let class = self.served.decider.class_of(&pod);
+        let keep = class.map(|class| holding::keep(self.door.states.number(self.served), class));
         let filtered = self.served.filter(&request, &pod, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
         let is_complete = call.record.as_ref().is_some_and(holding::is_complete);
@@ -187,10 +214,8 @@ impl PluginCall<'_> {
         // A pod that waits is known by its calls.
         let rejected = filtered.rejected.nodes.iter().flatten().count();
         let is_held = is_complete && are_complete && rejected < request.names.count() as usize;
-        let class = self.served.decider.class_of(&pod).filter(|_| is_held);
-        let keep = class.map(|class| holding::keep(state, class));
         // Not if it may be of another state.
-        let keep = keep.filter(|_| self.door.states.number(self.served) == state);
+        let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         Ok(Placement { rejections: rejections(offered, filtered), totals, call: id, keep })
     }
 

@@ -52,7 +52,7 @@ impl Runs {
 }
 
 /// [`Runs`] under construction.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct RunsSoFar {
     bytes: Vec<u8>,
     /// The end of the last run that was written.
