@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,13 +9,14 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
+	"extender-gateway.io/deploy/archive"
 	"extender-gateway.io/deploy/programs"
 )
 
 // bom lists everything that is linked into the programs.
 func (r release) bom(crates map[string]crate) (published, error) {
 	list := cdx.NewBOM()
-	list.SerialNumber = r.serial()
+	list.SerialNumber = archive.Serial(r.source, r.version, r.revision)
 	list.Metadata = &cdx.Metadata{Timestamp: r.created.Format(time.RFC3339), Component: r.component()}
 	components, err := toolchain()
 	if err != nil {
@@ -33,13 +32,6 @@ func (r release) bom(crates map[string]crate) (published, error) {
 	var out bytes.Buffer
 	err = cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(list, cdx.SpecVersion1_5)
 	return published{"extender-gateway-" + r.version + ".cdx.json", out.Bytes()}, err
-}
-
-// serial is a UUID that depends on the sources alone, so that the list is reproducible.
-func (r release) serial() string {
-	sum := sha256.Sum256([]byte(r.source + " " + r.version + " " + r.revision))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 func (r release) component() *cdx.Component {

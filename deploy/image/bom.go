@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"extender-gateway.io/deploy/archive"
 )
 
 // buildOf is what the Go linker has written into the first program of an image.
@@ -47,7 +48,7 @@ func used(module *debug.Module) *debug.Module {
 // licences, nor which of them needs which.
 func WriteBOM(file string, info *debug.BuildInfo, release Release) error {
 	list := cdx.NewBOM()
-	list.SerialNumber = release.serial()
+	list.SerialNumber = archive.Serial(release.Title, release.Source, release.Version, release.Revision)
 	application := release.component()
 	list.Metadata = &cdx.Metadata{Timestamp: release.Created.Format(time.RFC3339), Component: &application}
 	components, err := linked(info, release)
@@ -77,13 +78,6 @@ func linked(info *debug.BuildInfo, release Release) ([]cdx.Component, error) {
 		components = append(components, found)
 	}
 	return components, nil
-}
-
-// serial is a UUID that depends on the sources alone, so that the list is reproducible.
-func (r Release) serial() string {
-	sum := sha256.Sum256([]byte(r.Title + " " + r.Source + " " + r.Version + " " + r.Revision))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 func (r Release) component() cdx.Component {
