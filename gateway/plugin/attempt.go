@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,10 @@ type answer struct {
 	// call is its id at the gateway, and asked the pod of that call.
 	call  string
 	asked types.UID
+	// bindTimeout is how long the gateway takes to bind the pod, 0 if it does not.
+	bindTimeout time.Duration
+	// regardlessOfPods is whether no pod that leaves a node changes the rejections.
+	regardlessOfPods bool
 }
 
 // newAnswer checks it.
@@ -48,6 +53,8 @@ func newAnswer(list *nodeList, pod *corev1.Pod, placement *door.Placement) (*ans
 	return &answer{
 		list: list, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
 		left: rejections.left(list.names), isHeld: placement.GetKeep() != nil, call: placement.GetCall(), asked: pod.UID,
+		bindTimeout:      time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
+		regardlessOfPods: placement.GetRegardlessOfPods(),
 	}, nil
 }
 

@@ -6,7 +6,7 @@
 //
 // PreFilter calls Place: the pod, and the nodes of the snapshot as a list that the gateway remembers by its id. Filter and Score
 // look the answer up. If scores depend on the nodes that are left, PreScore calls Score. Filter is skipped if no node is rejected,
-// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter of any profile tells
+// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter, or Bind, of any profile tells
 // what has become of pods, or a call of Tell if none comes soon.
 //
 // An answer of which the gateway says that it holds for other pods is kept (kept.go): they get it without a call while one of Hold is
@@ -22,12 +22,11 @@
 // # Preemption
 //
 // The gateway is not asked in kube-scheduler's dry run of a preemption. A node that was rejected with preemption_may_help passes
-// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that.
+// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that. Which pods
+// may be evicted is asked in PostFilter, by the program in kube-scheduler/: this module does not know kube-scheduler's own plugins.
 //
 // # Limits of this version
 //
-// The preempt and bind verbs of backends are not called. A rejected pod comes back for the events in EventsToRegister, not only for those that can change the
-// policy's answer. In a placement of a pod group the gateway is asked about all nodes of the cluster, as kube-scheduler offers
-// them to PreFilter. A gateway that is also configured as an extender is asked twice: an extender's URL does not tell that it is
-// the gateway of the socket.
+// A rejected pod comes back for the events in EventsToRegister, not only for those that can change the policy's answer. In a
+// placement of a pod group the gateway is asked about all nodes of the cluster, as kube-scheduler offers them to PreFilter.
 package plugin

@@ -3,9 +3,12 @@ package plugin
 import (
 	"context"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -13,8 +16,37 @@ import (
 // requeuedCondition is the condition with which a gateway with `requeue: PodCondition` brings a waiting pod back.
 const requeuedCondition corev1.PodConditionType = "extender-gateway.io/Requeued"
 
-// EventsToRegister returns the events after which a rejected pod is tried again. The plugin does not know what the policies read, so
-// these are all changes of nodes that policies can see, and pods that leave a node. Whatever else changes a policy's answer,
+// maxWaiting bounds the pods of which the plugin knows for what they do not wait.
+const maxWaiting = 10_000
+
+// waiting are pods, by UID.
+type waiting struct {
+	mu   sync.Mutex
+	pods sets.Set[types.UID]
+}
+
+// set adds or removes a pod.
+func (w *waiting) set(uid types.UID, isIn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !isIn {
+		w.pods.Delete(uid)
+		return
+	}
+	if w.pods.Len() >= maxWaiting || w.pods == nil {
+		w.pods = sets.New[types.UID]()
+	}
+	w.pods.Insert(uid)
+}
+
+func (w *waiting) has(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods.Has(uid)
+}
+
+// EventsToRegister returns the events after which a rejected pod is tried again: all changes of nodes that policies can see, because the
+// plugin does not know what they read of nodes, and pods that leave a node, if a policy that rejected one depends on pods. Whatever else changes a policy's answer,
 // the gateway brings back with a condition of the pod.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	node := fwk.Add | fwk.Delete | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeCondition | fwk.UpdateNodeAnnotation

@@ -31,6 +31,8 @@ type scriptedGateway struct {
 	door.UnimplementedDoorServiceServer
 	place func(*door.PlaceRequest) (*door.PlaceResponse, error)
 	score func(*door.ScoreRequest) (*door.ScoreResponse, error)
+	// extended answers an extender's call.
+	extended func(verb string, args []byte) ([]byte, error)
 	// states are what calls of Hold wait for; nil if the gateway has none.
 	states chan *door.HoldResponse
 
@@ -103,6 +105,16 @@ func (g *scriptedGateway) Tell(ctx context.Context, request *door.TellRequest) (
 	return &door.TellResponse{}, nil
 }
 
+func (g *scriptedGateway) Preempt(ctx context.Context, request *door.PreemptRequest) (*door.PreemptResponse, error) {
+	result, err := answered(ctx, g, request, func(request *door.PreemptRequest) ([]byte, error) { return g.extended("preempt", request.Args) })
+	return &door.PreemptResponse{Result: result}, err
+}
+
+func (g *scriptedGateway) Bind(ctx context.Context, request *door.BindRequest) (*door.BindResponse, error) {
+	_, err := answered(ctx, g, request, func(request *door.BindRequest) ([]byte, error) { return g.extended("bind", request.Args) })
+	return &door.BindResponse{}, err
+}
+
 // answered marks a status as the gateway's.
 func answered[Q, A any](ctx context.Context, g *scriptedGateway, request Q, answer func(Q) (A, error)) (A, error) {
 	response, err := answer(request)
@@ -148,11 +160,10 @@ func socketPath(t *testing.T) string {
 // newPlugin makes the plugin for the socket, with further arguments as YAML.
 func newPlugin(t *testing.T, socket, more string) *Plugin {
 	t.Helper()
-	made, err := New(t.Context(), yamlArgs(fmt.Sprintf("socket: %q\n%s", socket, more)), newFakeHandle())
+	p, err := New(t.Context(), yamlArgs(fmt.Sprintf("socket: %q\n%s", socket, more)), newFakeHandle())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := made.(*Plugin)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -172,12 +183,15 @@ func yamlArgs(text string) *runtime.Unknown {
 // fakeHandle has informers without an apiserver.
 type fakeHandle struct {
 	fwk.Handle
-	factory informers.SharedInformerFactory
+	factory   informers.SharedInformerFactory
+	extenders []fwk.Extender
 }
 
 func newFakeHandle() fakeHandle {
 	return fakeHandle{factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 }
+
+func (h fakeHandle) Extenders() []fwk.Extender { return h.extenders }
 
 func (h fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
 

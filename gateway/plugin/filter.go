@@ -15,7 +15,7 @@ import (
 // PreFilter asks the gateway about all nodes of the snapshot. It is skipped, with Filter, if no node is rejected; PreScore runs
 // nevertheless, so the answer is kept before that.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
-	defer recovered(ctx, "PreFilter", &status)
+	defer Recovered(ctx, "PreFilter", &status)
 	asked := &attempt{pod: pod}
 	from := answerFailed
 	defer func() { attempts.WithLabelValues(from).Inc() }()
@@ -30,6 +30,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(attemptKey, asked)
+	// A member of a group is tried several times, beside others of the group.
+	isAlone := pod.Spec.SchedulingGroup == nil
+	p.waiting.set(pod.UID, isAlone && asked.answer != nil && asked.rejections.count > 0 && asked.regardlessOfPods)
 	if asked.answer == nil || asked.rejections.count == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -38,6 +41,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // ask gets the attempt an answer that is kept, or else the gateway's, and says where it is from.
 func (p *Plugin) ask(ctx context.Context, asked *attempt, nodes []fwk.NodeInfo) (from string, err error) {
+	if twice := p.twice.Load(); twice != nil {
+		return answerFailed, *twice
+	}
 	list, nodesAt, err := p.lists.of(nodes)
 	if err != nil {
 		return answerFailed, err
@@ -68,7 +74,7 @@ func (p *Plugin) ask(ctx context.Context, asked *attempt, nodes []fwk.NodeInfo) 
 
 // PostFilter says why nodes are not in PreFilter's result: kube-scheduler only names the plugin. It helps no pod.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
-	defer recovered(ctx, "PostFilter", &status)
+	defer Recovered(ctx, "PostFilter", &status)
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil || asked.answer == nil || asked.left == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -78,7 +84,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, _ *corev1
 
 // Filter looks the node up in the gateway's answer.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
-	defer recovered(ctx, "Filter", &status)
+	defer Recovered(ctx, "Filter", &status)
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -92,7 +98,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // AddPod is called for a victim that may stay, and for nominated pods. The pod's own node counts: a pod group's preemption
 // may have no NodeInfo for it.
 func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) (status *fwk.Status) {
-	defer recovered(ctx, "AddPod", &status)
+	defer Recovered(ctx, "AddPod", &status)
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -103,7 +109,7 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 
 // RemovePod is called for a possible victim.
 func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) (status *fwk.Status) {
-	defer recovered(ctx, "RemovePod", &status)
+	defer Recovered(ctx, "RemovePod", &status)
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)

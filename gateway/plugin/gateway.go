@@ -77,6 +77,29 @@ func (g *gateway) score(ctx context.Context, pod []byte, list *nodeList, offered
 	})
 }
 
+// preempt is what an extender is asked, as JSON. ctx has a timeout.
+func (g *gateway) preempt(ctx context.Context, args []byte) ([]byte, error) {
+	defer observeCall(time.Now())
+	var trailer metadata.MD
+	response, err := g.client.Preempt(ctx, &door.PreemptRequest{Args: args}, grpc.Trailer(&trailer))
+	if err != nil {
+		return nil, g.failure(err, trailer, g.timeout)
+	}
+	return response.GetResult(), nil
+}
+
+// bind is what an extender is asked, as JSON. The gateway answers within this time.
+func (g *gateway) bind(ctx context.Context, args []byte, within time.Duration) error {
+	within += g.timeout
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var trailer metadata.MD
+	if _, err := g.client.Bind(ctx, &door.BindRequest{Args: args}, grpc.Trailer(&trailer)); err != nil {
+		return g.failure(err, trailer, within)
+	}
+	return nil
+}
+
 // asked makes a call with the list's id, and repeats it with names if the gateway does not hold the list, for example because it
 // was restarted.
 func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byte,
@@ -93,7 +116,7 @@ func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byt
 		answer, unknownList, err := call(ctx, nodes, grpc.Trailer(&trailer))
 		switch {
 		case err != nil:
-			return nil, g.failure(err, trailer)
+			return nil, g.failure(err, trailer, g.timeout)
 		case answer != nil:
 			list.known.Store(true)
 			return answer, nil
@@ -109,8 +132,8 @@ func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byt
 // errNoGateway is the cause of errors for which args.ignorable decides.
 var errNoGateway = errors.New("no gateway answers")
 
-// failure separates what a gateway answers from failures to get an answer.
-func (g *gateway) failure(err error, trailer metadata.MD) error {
+// failure separates what a gateway answers from failures to get an answer within this time.
+func (g *gateway) failure(err error, trailer metadata.MD, within time.Duration) error {
 	if errors.Is(err, errOtherCall) {
 		return err
 	}
@@ -121,7 +144,7 @@ func (g *gateway) failure(err error, trailer metadata.MD) error {
 	case codes.Unimplemented:
 		return fmt.Errorf("%w at socket %s that this plugin can use (%s): use plugin and gateway of the same version", errNoGateway, g.socket, message)
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w at socket %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.socket, g.timeout, Name)
+		return fmt.Errorf("%w at socket %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.socket, within, Name)
 	}
 	if len(trailer.Get(outcomeTrailer)) > 0 {
 		return errors.New(message)

@@ -88,12 +88,19 @@ func (p *placed) follow(teller *gateway) {
 func (p *placed) tellLate() {
 	p.mu.Lock()
 	p.isDue = false
+	p.mu.Unlock()
+	// What is not told now is with the next call.
+	_ = p.tellNow(context.Background())
+}
+
+// tellNow tells what is not told yet.
+func (p *placed) tellNow(ctx context.Context) error {
+	p.mu.Lock()
 	teller := p.teller
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	// What is not told now is with the next call.
-	_ = p.tell(ctx, func(n news, options ...grpc.CallOption) error {
+	return p.tell(ctx, func(n news, options ...grpc.CallOption) error {
 		if len(n.changes) == 0 {
 			return nil
 		}
@@ -166,7 +173,7 @@ func isTold(err error, trailer metadata.MD) bool {
 
 // Reserve has the pod count on its node from the next call on, also one that was placed without policies.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node string) (status *fwk.Status) {
-	defer recovered(ctx, "Reserve", &status)
+	defer Recovered(ctx, "Reserve", &status)
 	// The pod of the attempt: that of Reserve is on the node already.
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil {
@@ -190,7 +197,10 @@ func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 // afterPodLeft notes how far the gateway's watch of pods must have come before a pod is tried again because another has left its node.
 // The object that a watch sends last has the resource version of its deletion.
-func (p *Plugin) afterPodLeft(_ klog.Logger, _ *corev1.Pod, before, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) afterPodLeft(_ klog.Logger, pod *corev1.Pod, before, _ any) (fwk.QueueingHint, error) {
+	if p.waiting.has(pod.UID) {
+		return fwk.QueueSkip, nil
+	}
 	if gone, isPod := before.(*corev1.Pod); isPod {
 		p.placed.left(gone.ResourceVersion)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -249,7 +251,7 @@ func TestACallAfterAPodHasLeftWaitsForTheWatchOnce(t *testing.T) {
 			if event.Event.Resource != fwk.AssignedPod {
 				continue
 			}
-			if hint, err := event.QueueingHintFn(klog.Background(), nil, pod, nil); hint != fwk.Queue || err != nil {
+			if hint, err := event.QueueingHintFn(klog.Background(), podOn("", "web").pod, pod, nil); hint != fwk.Queue || err != nil {
 				t.Errorf("%v, %v", hint, err)
 			}
 		}
@@ -278,5 +280,30 @@ func TestACallAfterAPodHasLeftWaitsForTheWatchOnce(t *testing.T) {
 	call()
 	if want := []uint64{0, 1007, 1007, 0, 0, 1008}; !slices.Equal(told, want) {
 		t.Errorf("told %v instead of %v", told, want)
+	}
+}
+
+// The pod is tried again when another one leaves a node, unless what rejected the nodes does not depend on that.
+func TestAPodWaitsForPodsThatMatter(t *testing.T) {
+	rejected := &door.Placement{Rejections: []*door.Rejection{rejecting("drained", false, 0)}, RegardlessOfPods: true}
+	gateway := answering(rejected)
+	p := served(t, gateway)
+	expect := func(want fwk.QueueingHint) {
+		t.Helper()
+		preFiltered(t, p, nodes("a", "b"))
+		if hint, err := p.afterPodLeft(klog.Background(), podOn("", "web").pod, podOn("a", "gone").pod, nil); hint != want || err != nil {
+			t.Errorf("%v, %v", hint, err)
+		}
+	}
+	expect(fwk.QueueSkip)
+	gateway.place = answering(&door.Placement{Rejections: rejected.Rejections}).place
+	expect(fwk.Queue)
+	gateway.place = answering(rejected).place
+	expect(fwk.QueueSkip)
+	for i := range maxWaiting {
+		p.waiting.set(types.UID(strconv.Itoa(i)), true)
+	}
+	if hint, _ := p.afterPodLeft(klog.Background(), podOn("", "web").pod, podOn("a", "gone").pod, nil); hint != fwk.Queue {
+		t.Errorf("a pod that is forgotten gets %v", hint)
 	}
 }

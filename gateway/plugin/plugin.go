@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,8 +20,14 @@ type Plugin struct {
 	lists   nodeLists
 	placed  *placed
 	kept    *kept
+	// waiting are the pods, by UID, of whose rejected nodes no pod has to leave.
+	waiting waiting
 	// ignored and unscored limit the log lines about pods that are placed without policies, and without their scores.
 	ignored, unscored logLimit
+	// twice is set once an extender turns out to be a gateway.
+	twice atomic.Pointer[error]
+	// stop ends what runs in the background.
+	stop context.CancelFunc
 }
 
 var (
@@ -31,13 +38,14 @@ var (
 	_ fwk.PreScorePlugin      = &Plugin{}
 	_ fwk.ScorePlugin         = &Plugin{}
 	_ fwk.ReservePlugin       = &Plugin{}
+	_ fwk.BindPlugin          = &Plugin{}
 	_ fwk.PostBindPlugin      = &Plugin{}
 	_ fwk.EnqueueExtensions   = &Plugin{}
 	_ fwk.SignPlugin          = &Plugin{}
 )
 
 // New makes the plugin of a profile. It does not connect: the gateway may start later than kube-scheduler.
-func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func New(ctx context.Context, object runtime.Object, handle fwk.Handle) (*Plugin, error) {
 	parsed, err := parseArgs(object)
 	if err != nil {
 		return nil, err
@@ -52,8 +60,10 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 		instances.remove()
 		return nil, err
 	}
-	p := &Plugin{gateway: gateway, lists: newNodeLists(), placed: placed, kept: newKept(gateway)}
-	if err := p.lists.follow(handle); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	p := &Plugin{gateway: gateway, lists: newNodeLists(), placed: placed, kept: newKept(gateway), stop: stop}
+	err = errors.Join(p.lists.follow(handle), p.refuseTwice(ctx, handle.Extenders()))
+	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -64,6 +74,7 @@ func (p *Plugin) Name() string { return Name }
 
 // Close is called by kube-scheduler when it stops.
 func (p *Plugin) Close() error {
+	p.stop()
 	instances.remove()
 	return p.gateway.connection.Close()
 }

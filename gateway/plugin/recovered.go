@@ -11,8 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// recovered turns a panic at an extension point into an error of the attempt: it must not end kube-scheduler.
-func recovered(ctx context.Context, point string, status **fwk.Status) {
+// Recovered turns a panic at an extension point into an error of the attempt: it must not end kube-scheduler.
+func Recovered(ctx context.Context, point string, status **fwk.Status) {
 	cause := recover()
 	if cause == nil {
 		return

@@ -11,7 +11,7 @@ import (
 // PreScore gets the scores of the nodes that are left. Score is skipped if they are equal, and if the gateway cannot tell them:
 // kube-scheduler ignores an extender whose prioritize fails, too.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
-	defer recovered(ctx, "PreScore", &status)
+	defer Recovered(ctx, "PreScore", &status)
 	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -69,7 +69,7 @@ func bitSet(list *nodeList, nodes []fwk.NodeInfo) ([]byte, error) {
 
 // Score looks the node up.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (score int64, status *fwk.Status) {
-	defer recovered(ctx, "Score", &status)
+	defer Recovered(ctx, "Score", &status)
 	written, err := stateOf[*nodeScores](state, scoresKey, "PreScore")
 	if err != nil {
 		return 0, fwk.AsStatus(err)

@@ -233,13 +233,7 @@ fn print_profile(
     })?;
     profile.ignorable |= options.ignorable;
     write!(console.out, "{profile}")?;
-    writeln!(console.notes, "remove the gateway from `extenders`: kube-scheduler would ask it twice")?;
-    for name in profile.not_called() {
-        writeln!(
-            console.notes,
-            "backend {name} has a verb that the plugin does not call: preempt and bind are for extenders alone"
-        )?;
-    }
+    writeln!(console.notes, "remove the gateway from `extenders`: with both, kube-scheduler does not start")?;
     Ok(())
 }
 

@@ -314,6 +314,15 @@ profiles:
     filter:
       enabled:
       - name: ExtenderGateway  # before the filters that take longer
+    postFilter:
+      disabled:
+      - name: DefaultPreemption  # asks no backend; the plugin preempts
+    podGroupPostFilter:
+      disabled:
+      - name: DefaultPreemption
+    bind:
+      enabled:
+      - name: ExtenderGateway  # before the binder that asks no backend
   pluginConfig:
   - name: ExtenderGateway
     args:
@@ -326,10 +335,7 @@ profiles:
       - a.io/gpu
 ";
     assert_eq!(out, expected);
-    assert!(
-        notes.contains("kube-scheduler would ask it twice") && notes.contains("backend evict "),
-        "{notes}"
-    );
+    assert!(notes.contains("with both, kube-scheduler does not start"), "{notes}");
     let (_, [out, notes], _) = run_with(&line(&[]), &with_socket);
     assert!(!out.contains("ignor") && notes.lines().count() == 1, "{out}{notes}");
     for (more, text, part) in [

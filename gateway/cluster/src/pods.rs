@@ -133,7 +133,8 @@ pub struct PodTable {
     placed: Notify,
     /// An assumed pod has left its node.
     freed: Notify,
-    /// The number of pods that count although the attempt to bind them had an uncertain end, or more.
+    /// The number of pods that are asked about although they count, or more: after an attempt to bind them that had an uncertain
+    /// end, and during one.
     uncertain: AtomicUsize,
     /// Held while what has changed is passed to node tables, so that an earlier state never follows a later one.
     passing_on: Mutex<()>,
@@ -156,6 +157,15 @@ pub struct PodTable {
     pub source_health: SourceHealth,
     /// The pods that cannot be read.
     pub unreadable: Unreadable,
+}
+
+/// One of [`PodTable::uncertain`].
+struct Uncertain<'p>(&'p AtomicUsize);
+
+impl Drop for Uncertain<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl PodTable {
@@ -396,14 +406,19 @@ impl PodTable {
 
     /// Does the same after this time. Until then, [`PodTable::without`] looks for such pods. Call it on a runtime.
     pub async fn forget_later(&self, uid: &str, id: AssumptionId, after: Duration) {
-        self.uncertain.fetch_add(1, Ordering::Relaxed);
+        let _uncertain = self.looking_for_assumed();
         sleep(after).await;
         // As long as it counts, its own calls look for it.
         self.forget(uid, id);
-        self.uncertain.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The node on which this pod counts because an earlier attempt to bind it had an uncertain end, as if the pod were not there:
+    /// While the value lives, [`PodTable::without`] looks for pods.
+    pub fn looking_for_assumed(&self) -> impl Drop + '_ {
+        self.uncertain.fetch_add(1, Ordering::Relaxed);
+        Uncertain(&self.uncertain)
+    }
+
+    /// The node on which this pod counts because of an attempt to bind it whose end is uncertain, as if the pod were not there:
     /// no pod takes room from itself. `None` if there is none. `tables` are those of [`PodTable::pass_on`].
     pub fn without<'t>(
         &self,

@@ -66,6 +66,11 @@ pub(super) struct BindCall<'c> {
 }
 
 impl Decider {
+    /// The longest time of a bind call; `None` without a binder.
+    pub fn bind_timeout(&self) -> Option<Duration> {
+        self.settings.binders.is_some().then_some(self.settings.timeouts.bind)
+    }
+
     /// Binds the pod to the node. Success means that the Binding exists.
     ///
     /// # Errors

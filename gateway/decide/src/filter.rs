@@ -52,12 +52,14 @@ pub struct Filtered {
     pub rejected: Rejected,
     /// The reason for each group of `rejected`.
     pub reasons: Vec<Reason>,
+    /// Whether some may be accepted when a pod leaves its node.
+    pub depends_on_pods: bool,
 }
 
 impl Filtered {
     /// Gives all rejected nodes this text. Whether preemption may help stays each node's own.
     fn summarize(&mut self, text: &str) {
-        let Self { rejected, reasons } = self;
+        let Self { rejected, reasons, .. } = self;
         let Some(by) = rejected.groups.first().map(|group| group.by) else { return };
         for group in rejected.nodes.iter_mut().flatten() {
             *group = u32::from(reasons[*group as usize].preemption_may_help);
@@ -195,7 +197,13 @@ impl Decider {
                 let process = self.metrics().process();
                 process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
                 process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
-                self.pace_retries(call, participants, Filtered { rejected, reasons })
+                let depends = |group: &Group| match group.by {
+                    _ if group.preemption_may_help => true,
+                    By::Seat(seat) | By::Oversize(seat) => may_depend_on_pods(participants[seat].backend),
+                    _ => false,
+                };
+                let depends_on_pods = !self.hooks.is_empty() || rejected.groups.iter().any(depends);
+                self.pace_retries(call, participants, Filtered { rejected, reasons, depends_on_pods })
             }
             Verdict::Failed { seat, failure } => {
                 Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
@@ -304,6 +312,14 @@ impl Decider {
         };
         Reason { text, preemption_may_help: group.preemption_may_help }
     }
+}
+
+/// Whether a filter may reject a node for the pods there: it says so, or it says that it knows more than it is told.
+fn may_depend_on_pods(backend: &Backend) -> bool {
+    let is_pure = backend
+        .any_session()
+        .is_ok_and(|session| session.info.about_nodes(PolicyVerb::Filter).is_ok_and(|plan| plan.pure));
+    backend.may_depend_on_pods() || !is_pure
 }
 
 fn number_of_rejected(Rejected { nodes, .. }: &Rejected) -> u32 {

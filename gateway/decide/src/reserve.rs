@@ -121,6 +121,8 @@ impl Decider {
             let Ok(turn) = timeout_at(until, pods.reserving.lock()).await else {
                 return Err(CallError::NoLongerFits("backends were still asked about other pods".to_owned()));
             };
+            // kube-scheduler's plugin has told that it counts: it takes no room from itself.
+            let _counts = pods.looking_for_assumed();
             // What the watch has just reported.
             pods.pass_on(tables.node_tables());
             let call = Call { request: &request, pod, began: Instant::now(), flow };

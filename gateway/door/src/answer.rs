@@ -54,8 +54,8 @@ impl CallRefusal {
 
     pub(super) fn plugin_method(method: &str) -> Self {
         let text = format!(
-            "extender-gateway: extender.door.v1alpha1.DoorService has no method {method}; expected Place, Score, Hold or Tell: use a plugin and \
-             a gateway of neighboring versions"
+            "extender-gateway: extender.door.v1alpha1.DoorService has no method {method}; expected Place, Score, Preempt, Bind, Hold or Tell: \
+             use a plugin and a gateway of neighboring versions"
         );
         Self::new(StatusCode::NOT_FOUND, CallOutcome::Path, text)
     }

@@ -14,7 +14,7 @@ pub mod v1alpha1 {
     include!("gen/v1alpha1.rs");
 }
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
@@ -29,8 +29,9 @@ pub(super) use self::{assumed::AssumedPods, holding::States, lists::NodeLists};
 use self::{
     lists::Offered,
     v1alpha1::{
-        Change, PlaceRequest, PlaceResponse, Placement, Rejection, ScoreRequest, ScoreResponse, TellRequest,
-        TellResponse, Totals, UnknownList, place_response, score_response,
+        BindRequest, BindResponse, Change, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
+        PreemptResponse, Rejection, ScoreRequest, ScoreResponse, TellRequest, TellResponse, Totals,
+        UnknownList, place_response, score_response,
     },
 };
 use super::{Caller, Door, Received, ReplyBody, Served, answer::CallRefusal, call_guard::CallGuard, survive};
@@ -49,6 +50,8 @@ pub(super) enum PluginMethod {
 pub(super) enum Deciding {
     Place,
     Score,
+    Preempt,
+    Bind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +67,8 @@ impl PluginMethod {
         Some(match method {
             "Place" => Ok(Self::Deciding(Deciding::Place)),
             "Score" => Ok(Self::Deciding(Deciding::Score)),
+            "Preempt" => Ok(Self::Deciding(Deciding::Preempt)),
+            "Bind" => Ok(Self::Deciding(Deciding::Bind)),
             "Hold" => Ok(Self::Telling(Telling::Hold)),
             "Tell" => Ok(Self::Telling(Telling::Tell)),
             _ => Err(CallRefusal::plugin_method(method)),
@@ -85,6 +90,8 @@ impl Deciding {
         match self {
             Self::Place => Verb::Filter,
             Self::Score => Verb::Prioritize,
+            Self::Preempt => Verb::Preempt,
+            Self::Bind => Verb::Bind,
         }
     }
 }
@@ -193,6 +200,16 @@ impl PluginCall<'_> {
                 };
                 Ok(grpc::encoded(&ScoreResponse { outcome: Some(outcome) }))
             }
+            Deciding::Preempt => {
+                let PreemptRequest { args } = grpc::decoded(message)?;
+                let result = self.served.preempt(args, call).await?.into_pieces().concat().into();
+                Ok(grpc::encoded(&PreemptResponse { result }))
+            }
+            Deciding::Bind => {
+                let BindRequest { args } = grpc::decoded(message)?;
+                self.served.bind(&args, call).await?;
+                Ok(grpc::encoded(&BindResponse {}))
+            }
         }
     }
 
@@ -216,7 +233,10 @@ impl PluginCall<'_> {
         let is_held = is_complete && are_complete && rejected < request.names.count() as usize;
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
-        Ok(Placement { rejections: rejections(offered, filtered), totals, call: id, keep })
+        let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
+        let regardless_of_pods = !filtered.depends_on_pods;
+        let rejections = rejections(offered, filtered);
+        Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, regardless_of_pods })
     }
 
     /// The totals of the accepted nodes, if kube-scheduler scores them and they do not depend on which are left: a call of
@@ -283,7 +303,7 @@ impl Served {
 }
 
 fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
-    let Filtered { rejected, reasons } = filtered;
+    let Filtered { rejected, reasons, .. } = filtered;
     let mut rejections: Vec<_> = reasons
         .into_iter()
         .map(|reason| Rejection {
@@ -299,6 +319,10 @@ fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
     }
     rejections.retain(|rejection| !rejection.positions.is_empty());
     rejections
+}
+
+fn in_milliseconds(timeout: Duration) -> u32 {
+    u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 fn invalid(what: &str) -> CallRefusal {

@@ -14,5 +14,5 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(plugin.Name, plugin.New))))
+	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(plugin.Name, newPreempting))))
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway_settings::{BackendSettings, Config, DurationText, scalar};
+use extender_gateway_settings::{Config, DurationText, scalar};
 
 use super::{MARGIN, ignored};
 
@@ -22,7 +22,6 @@ pub struct Profile<'c> {
     socket: &'c Path,
     timeout: Duration,
     ignored: BTreeSet<String>,
-    backends: &'c [BackendSettings],
 }
 
 impl<'c> Profile<'c> {
@@ -33,14 +32,7 @@ impl<'c> Profile<'c> {
             socket: config.extender.socket.as_deref()?,
             timeout: config.timeouts.decision + MARGIN,
             ignored: ignored(config),
-            backends: &config.backends,
         })
-    }
-
-    /// The backends with verbs that the plugin does not call.
-    pub fn not_called(&self) -> impl Iterator<Item = &str> {
-        let calls = |backend: &&BackendSettings| backend.preempt.is_some() || backend.bind.is_some();
-        self.backends.iter().filter(calls).map(|backend| backend.name.as_str())
     }
 }
 
@@ -59,6 +51,15 @@ impl Display for Profile<'_> {
              \x20   filter:\n\
              \x20     enabled:\n\
              \x20     - name: ExtenderGateway  # before the filters that take longer\n\
+             \x20   postFilter:\n\
+             \x20     disabled:\n\
+             \x20     - name: DefaultPreemption  # asks no backend; the plugin preempts\n\
+             \x20   podGroupPostFilter:\n\
+             \x20     disabled:\n\
+             \x20     - name: DefaultPreemption\n\
+             \x20   bind:\n\
+             \x20     enabled:\n\
+             \x20     - name: ExtenderGateway  # before the binder that asks no backend\n\
              \x20 pluginConfig:\n\
              \x20 - name: ExtenderGateway\n\
              \x20   args:\n\

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use extender_gateway_door::v1alpha1::{
-    Assumed, Change, Nodes, PlaceRequest, PlaceResponse, Placement, Rejection, ScoreRequest, ScoreResponse,
-    Totals, UnknownList, change::Change as Kind, place_response::Outcome, score_response,
+    Assumed, BindRequest, Change, Nodes, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
+    PreemptResponse, Rejection, ScoreRequest, ScoreResponse, Totals, UnknownList, change::Change as Kind,
+    place_response::Outcome, score_response,
 };
 use extender_gateway_pace::cadences::Cadences;
 use extender_policy_api::v1beta1::{self as api, NodePart};
@@ -23,7 +24,9 @@ use crate::{
     support::{
         Gateway, TEST_TIMEOUT,
         backend::{Act, Scripted, configured as backend, filtered, framed, info, rows, scored},
-        by_name, node, reading,
+        by_name,
+        function::pure,
+        node, preempting, reading,
         secured::{HTTP_2, Secured, connect_h2},
         steady,
     },
@@ -234,11 +237,66 @@ async fn errors_are_those_of_the_http_address() {
         ("Hold", framed(b"\xff\xff"), "3", "cannot decode"),
         ("Tell", framed(b"\xff\xff"), "3", "cannot decode"),
         ("Tell", Bytes::from_static(b"x"), "3", "no gRPC message"),
-        ("Bind", framed(b""), "12", "has no method Bind; expected Place, Score, Hold or Tell"),
+        ("Preempt", framed(b""), "3", "bad request"),
+        ("Bind", framed(b""), "3", "bad request"),
+        ("Bind", framed(&binding()), "14", "bind is not configured"),
+        (
+            "Permit",
+            framed(b""),
+            "12",
+            "has no method Permit; expected Place, Score, Preempt, Bind, Hold or Tell",
+        ),
     ] {
         let (said, message) = plugin.socket.call(method, body).await.unwrap_err();
         assert!(said == code && message.contains(text), "{method}: {said} {message}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_says_whether_a_pod_that_leaves_can_change_it() {
+    let usage = || reading::with_part(reading::names(), NodePart::Usage);
+    for (declared, settings, expected) in [
+        (pure(reading::names()), "filter: {}", true),
+        (pure(reading::names()), "filter: {preemptionMayHelp: Honored}", false),
+        (pure(usage()), "filter: {}", false),
+        (info(reading::names()), "filter: {}", false),
+    ] {
+        let policy = Scripted::start(declared, |_, message| {
+            Act::Message(filtered(&message, &["a"], "no room").encode_to_vec())
+        })
+        .await;
+        let configured = backend("only", &policy, settings);
+        let rest = format!("nodes: {{source: Watch}}\npods: {{source: Watch}}\nbackends:\n{configured}");
+        let plugin = Plugin::start(&rest).await;
+        for name in ["a", "b"] {
+            plugin.gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
+        }
+        let Outcome::Placement(Placement { regardless_of_pods, .. }) =
+            plugin.outcome(nodes("1", &["a", "b"], b"")).await
+        else {
+            panic!("the list is unknown")
+        };
+        assert_eq!(regardless_of_pods, expected, "{settings}");
+    }
+}
+
+fn binding() -> Vec<u8> {
+    let args = r#"{"PodName":"web","PodNamespace":"shop","PodUID":"u1","Node":"a"}"#;
+    BindRequest { args: args.into() }.encode_to_vec()
+}
+
+#[tokio::test]
+async fn candidates_are_those_of_the_http_address() {
+    let racks = preempting::sparing(&["n2"], &[]).await;
+    let rest = backend("racks", &racks, "preempt: {timeout: 60s}");
+    let plugin = Plugin::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{rest}")).await;
+    let request = PreemptRequest { args: preempting::call().into() };
+    let told = plugin.gateway.post("/preempt", preempting::call()).await.json();
+    for _ in 0..2 {
+        let answer: PreemptResponse = plugin.socket.answer("Preempt", &request).await;
+        assert_eq!(serde_json::from_slice::<Value>(&answer.result).unwrap(), told);
+    }
+    assert_eq!(told, preempting::left(&[("n1", &["u1", "u2"], 1)]));
 }
 
 /// The CPU that a policy was told as requested on each node, at its last call.

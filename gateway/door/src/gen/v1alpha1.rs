@@ -120,6 +120,13 @@ pub struct Placement {
     /// OPTIONAL. For how long, and to which other pods, the plugin may give this answer. Absent: to none, and always if no node is left.
     #[prost(message, optional, tag = "4")]
     pub keep: ::core::option::Option<Keep>,
+    /// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
+    #[prost(uint32, tag = "5")]
+    pub bind_timeout_ms: u32,
+    /// OPTIONAL. No pod that leaves a node changes the rejections: what rejected the nodes does not depend on pods there, and evicting them
+    /// does not help. Absent: it may.
+    #[prost(bool, tag = "6")]
+    pub regardless_of_pods: bool,
 }
 /// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
 /// second: so policies are still called, and seen to be as pure as they say.
@@ -205,6 +212,26 @@ pub mod score_response {
         UnknownList(super::UnknownList),
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreemptRequest {
+    /// REQUIRED. What an extender is sent: `ExtenderPreemptionArgs` with `NodeNameToMetaVictims`, as JSON.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub args: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreemptResponse {
+    /// REQUIRED. What an extender answers: `ExtenderPreemptionResult`, as JSON.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub result: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BindRequest {
+    /// REQUIRED. What an extender is sent: `ExtenderBindingArgs`, as JSON.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub args: ::prost::bytes::Bytes,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BindResponse {}
 /// The weighted scores of nodes, merged: what an extender answers to prioritize. They count 10 times in kube-scheduler, as those of
 /// an extender.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,6 +7,8 @@
 //  2. The answer has the rejected nodes, and the total scores of the others; Filter and Score of the plugin look them up.
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
+//  4. If evicting pods may make room, PostFilter of the plugin calls Preempt with what kube-scheduler would evict.
+//  5. If the gateway binds, Bind of the plugin calls Bind.
 //
 // An answer that does not depend on what distinguishes a pod from others has `keep`: the plugin gives it to these, too, without a
 // call, while a call of Hold says that nothing has changed which the answer depends on. It tells which pods these were.
@@ -572,9 +574,14 @@ type Placement struct {
 	// OPTIONAL. The id of the call, for `explain` and logs.
 	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
 	// OPTIONAL. For how long, and to which other pods, the plugin may give this answer. Absent: to none, and always if no node is left.
-	Keep          *Keep `protobuf:"bytes,4,opt,name=keep,proto3" json:"keep,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Keep *Keep `protobuf:"bytes,4,opt,name=keep,proto3" json:"keep,omitempty"`
+	// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
+	BindTimeoutMs uint32 `protobuf:"varint,5,opt,name=bind_timeout_ms,json=bindTimeoutMs,proto3" json:"bind_timeout_ms,omitempty"`
+	// OPTIONAL. No pod that leaves a node changes the rejections: what rejected the nodes does not depend on pods there, and evicting them
+	// does not help. Absent: it may.
+	RegardlessOfPods bool `protobuf:"varint,6,opt,name=regardless_of_pods,json=regardlessOfPods,proto3" json:"regardless_of_pods,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
@@ -633,6 +640,20 @@ func (x *Placement) GetKeep() *Keep {
 		return x.Keep
 	}
 	return nil
+}
+
+func (x *Placement) GetBindTimeoutMs() uint32 {
+	if x != nil {
+		return x.BindTimeoutMs
+	}
+	return 0
+}
+
+func (x *Placement) GetRegardlessOfPods() bool {
+	if x != nil {
+		return x.RegardlessOfPods
+	}
+	return false
 }
 
 // An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
@@ -1102,6 +1123,177 @@ func (*ScoreResponse_Totals) isScoreResponse_Outcome() {}
 
 func (*ScoreResponse_UnknownList) isScoreResponse_Outcome() {}
 
+type PreemptRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. What an extender is sent: `ExtenderPreemptionArgs` with `NodeNameToMetaVictims`, as JSON.
+	Args          []byte `protobuf:"bytes,1,opt,name=args,proto3" json:"args,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptRequest) Reset() {
+	*x = PreemptRequest{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptRequest) ProtoMessage() {}
+
+func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
+func (*PreemptRequest) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PreemptRequest) GetArgs() []byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+type PreemptResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. What an extender answers: `ExtenderPreemptionResult`, as JSON.
+	Result        []byte `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptResponse) Reset() {
+	*x = PreemptResponse{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptResponse) ProtoMessage() {}
+
+func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
+func (*PreemptResponse) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PreemptResponse) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type BindRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. What an extender is sent: `ExtenderBindingArgs`, as JSON.
+	Args          []byte `protobuf:"bytes,1,opt,name=args,proto3" json:"args,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindRequest) Reset() {
+	*x = BindRequest{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindRequest) ProtoMessage() {}
+
+func (x *BindRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
+func (*BindRequest) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *BindRequest) GetArgs() []byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+type BindResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindResponse) Reset() {
+	*x = BindResponse{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindResponse) ProtoMessage() {}
+
+func (x *BindResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
+func (*BindResponse) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{19}
+}
+
 // The weighted scores of nodes, merged: what an extender answers to prioritize. They count 10 times in kube-scheduler, as those of
 // an extender.
 type Totals struct {
@@ -1114,7 +1306,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1318,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1331,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{16}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Totals) GetValues() []int64 {
@@ -1183,14 +1375,16 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\tplacement\x18\x01 \x01(\v2!.extender.door.v1alpha1.PlacementH\x00R\tplacement\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\"\r\n" +
-	"\vUnknownList\"\xcc\x01\n" +
+	"\vUnknownList\"\xa2\x02\n" +
 	"\tPlacement\x12A\n" +
 	"\n" +
 	"rejections\x18\x01 \x03(\v2!.extender.door.v1alpha1.RejectionR\n" +
 	"rejections\x126\n" +
 	"\x06totals\x18\x02 \x01(\v2\x1e.extender.door.v1alpha1.TotalsR\x06totals\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x120\n" +
-	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\"n\n" +
+	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\x12&\n" +
+	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\x12,\n" +
+	"\x12regardless_of_pods\x18\x06 \x01(\bR\x10regardlessOfPods\"n\n" +
 	"\x04Keep\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\bR\tnamespace\x12\x16\n" +
@@ -1215,12 +1409,21 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\rScoreResponse\x128\n" +
 	"\x06totals\x18\x01 \x01(\v2\x1e.extender.door.v1alpha1.TotalsH\x00R\x06totals\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
-	"\aoutcome\" \n" +
+	"\aoutcome\"$\n" +
+	"\x0ePreemptRequest\x12\x12\n" +
+	"\x04args\x18\x01 \x01(\fR\x04args\")\n" +
+	"\x0fPreemptResponse\x12\x16\n" +
+	"\x06result\x18\x01 \x01(\fR\x06result\"!\n" +
+	"\vBindRequest\x12\x12\n" +
+	"\x04args\x18\x01 \x01(\fR\x04args\"\x0e\n" +
+	"\fBindResponse\" \n" +
 	"\x06Totals\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x03R\x06values2\xdf\x02\n" +
+	"\x06values\x18\x01 \x03(\x03R\x06values2\x8e\x04\n" +
 	"\vDoorService\x12T\n" +
 	"\x05Place\x12$.extender.door.v1alpha1.PlaceRequest\x1a%.extender.door.v1alpha1.PlaceResponse\x12T\n" +
-	"\x05Score\x12$.extender.door.v1alpha1.ScoreRequest\x1a%.extender.door.v1alpha1.ScoreResponse\x12Q\n" +
+	"\x05Score\x12$.extender.door.v1alpha1.ScoreRequest\x1a%.extender.door.v1alpha1.ScoreResponse\x12Z\n" +
+	"\aPreempt\x12&.extender.door.v1alpha1.PreemptRequest\x1a'.extender.door.v1alpha1.PreemptResponse\x12Q\n" +
+	"\x04Bind\x12#.extender.door.v1alpha1.BindRequest\x1a$.extender.door.v1alpha1.BindResponse\x12Q\n" +
 	"\x04Hold\x12#.extender.door.v1alpha1.HoldRequest\x1a$.extender.door.v1alpha1.HoldResponse\x12Q\n" +
 	"\x04Tell\x12#.extender.door.v1alpha1.TellRequest\x1a$.extender.door.v1alpha1.TellResponseB?Z=extender-gateway.io/plugin/internal/doorv1alpha1;doorv1alpha1b\x06proto3"
 
@@ -1236,25 +1439,29 @@ func file_extender_door_v1alpha1_door_proto_rawDescGZIP() []byte {
 	return file_extender_door_v1alpha1_door_proto_rawDescData
 }
 
-var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_extender_door_v1alpha1_door_proto_goTypes = []any{
-	(*Nodes)(nil),         // 0: extender.door.v1alpha1.Nodes
-	(*PlaceRequest)(nil),  // 1: extender.door.v1alpha1.PlaceRequest
-	(*Change)(nil),        // 2: extender.door.v1alpha1.Change
-	(*Kept)(nil),          // 3: extender.door.v1alpha1.Kept
-	(*Assumed)(nil),       // 4: extender.door.v1alpha1.Assumed
-	(*PlaceResponse)(nil), // 5: extender.door.v1alpha1.PlaceResponse
-	(*UnknownList)(nil),   // 6: extender.door.v1alpha1.UnknownList
-	(*Placement)(nil),     // 7: extender.door.v1alpha1.Placement
-	(*Keep)(nil),          // 8: extender.door.v1alpha1.Keep
-	(*HoldRequest)(nil),   // 9: extender.door.v1alpha1.HoldRequest
-	(*HoldResponse)(nil),  // 10: extender.door.v1alpha1.HoldResponse
-	(*TellRequest)(nil),   // 11: extender.door.v1alpha1.TellRequest
-	(*TellResponse)(nil),  // 12: extender.door.v1alpha1.TellResponse
-	(*Rejection)(nil),     // 13: extender.door.v1alpha1.Rejection
-	(*ScoreRequest)(nil),  // 14: extender.door.v1alpha1.ScoreRequest
-	(*ScoreResponse)(nil), // 15: extender.door.v1alpha1.ScoreResponse
-	(*Totals)(nil),        // 16: extender.door.v1alpha1.Totals
+	(*Nodes)(nil),           // 0: extender.door.v1alpha1.Nodes
+	(*PlaceRequest)(nil),    // 1: extender.door.v1alpha1.PlaceRequest
+	(*Change)(nil),          // 2: extender.door.v1alpha1.Change
+	(*Kept)(nil),            // 3: extender.door.v1alpha1.Kept
+	(*Assumed)(nil),         // 4: extender.door.v1alpha1.Assumed
+	(*PlaceResponse)(nil),   // 5: extender.door.v1alpha1.PlaceResponse
+	(*UnknownList)(nil),     // 6: extender.door.v1alpha1.UnknownList
+	(*Placement)(nil),       // 7: extender.door.v1alpha1.Placement
+	(*Keep)(nil),            // 8: extender.door.v1alpha1.Keep
+	(*HoldRequest)(nil),     // 9: extender.door.v1alpha1.HoldRequest
+	(*HoldResponse)(nil),    // 10: extender.door.v1alpha1.HoldResponse
+	(*TellRequest)(nil),     // 11: extender.door.v1alpha1.TellRequest
+	(*TellResponse)(nil),    // 12: extender.door.v1alpha1.TellResponse
+	(*Rejection)(nil),       // 13: extender.door.v1alpha1.Rejection
+	(*ScoreRequest)(nil),    // 14: extender.door.v1alpha1.ScoreRequest
+	(*ScoreResponse)(nil),   // 15: extender.door.v1alpha1.ScoreResponse
+	(*PreemptRequest)(nil),  // 16: extender.door.v1alpha1.PreemptRequest
+	(*PreemptResponse)(nil), // 17: extender.door.v1alpha1.PreemptResponse
+	(*BindRequest)(nil),     // 18: extender.door.v1alpha1.BindRequest
+	(*BindResponse)(nil),    // 19: extender.door.v1alpha1.BindResponse
+	(*Totals)(nil),          // 20: extender.door.v1alpha1.Totals
 }
 var file_extender_door_v1alpha1_door_proto_depIdxs = []int32{
 	0,  // 0: extender.door.v1alpha1.PlaceRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
@@ -1264,22 +1471,26 @@ var file_extender_door_v1alpha1_door_proto_depIdxs = []int32{
 	7,  // 4: extender.door.v1alpha1.PlaceResponse.placement:type_name -> extender.door.v1alpha1.Placement
 	6,  // 5: extender.door.v1alpha1.PlaceResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
 	13, // 6: extender.door.v1alpha1.Placement.rejections:type_name -> extender.door.v1alpha1.Rejection
-	16, // 7: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
+	20, // 7: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
 	8,  // 8: extender.door.v1alpha1.Placement.keep:type_name -> extender.door.v1alpha1.Keep
 	2,  // 9: extender.door.v1alpha1.TellRequest.changes:type_name -> extender.door.v1alpha1.Change
 	0,  // 10: extender.door.v1alpha1.ScoreRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
-	16, // 11: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
+	20, // 11: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
 	6,  // 12: extender.door.v1alpha1.ScoreResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
 	1,  // 13: extender.door.v1alpha1.DoorService.Place:input_type -> extender.door.v1alpha1.PlaceRequest
 	14, // 14: extender.door.v1alpha1.DoorService.Score:input_type -> extender.door.v1alpha1.ScoreRequest
-	9,  // 15: extender.door.v1alpha1.DoorService.Hold:input_type -> extender.door.v1alpha1.HoldRequest
-	11, // 16: extender.door.v1alpha1.DoorService.Tell:input_type -> extender.door.v1alpha1.TellRequest
-	5,  // 17: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
-	15, // 18: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
-	10, // 19: extender.door.v1alpha1.DoorService.Hold:output_type -> extender.door.v1alpha1.HoldResponse
-	12, // 20: extender.door.v1alpha1.DoorService.Tell:output_type -> extender.door.v1alpha1.TellResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
+	16, // 15: extender.door.v1alpha1.DoorService.Preempt:input_type -> extender.door.v1alpha1.PreemptRequest
+	18, // 16: extender.door.v1alpha1.DoorService.Bind:input_type -> extender.door.v1alpha1.BindRequest
+	9,  // 17: extender.door.v1alpha1.DoorService.Hold:input_type -> extender.door.v1alpha1.HoldRequest
+	11, // 18: extender.door.v1alpha1.DoorService.Tell:input_type -> extender.door.v1alpha1.TellRequest
+	5,  // 19: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
+	15, // 20: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
+	17, // 21: extender.door.v1alpha1.DoorService.Preempt:output_type -> extender.door.v1alpha1.PreemptResponse
+	19, // 22: extender.door.v1alpha1.DoorService.Bind:output_type -> extender.door.v1alpha1.BindResponse
+	10, // 23: extender.door.v1alpha1.DoorService.Hold:output_type -> extender.door.v1alpha1.HoldResponse
+	12, // 24: extender.door.v1alpha1.DoorService.Tell:output_type -> extender.door.v1alpha1.TellResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1310,7 +1521,7 @@ func file_extender_door_v1alpha1_door_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_door_v1alpha1_door_proto_rawDesc), len(file_extender_door_v1alpha1_door_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

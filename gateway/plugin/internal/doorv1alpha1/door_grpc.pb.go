@@ -7,6 +7,8 @@
 //  2. The answer has the rejected nodes, and the total scores of the others; Filter and Score of the plugin look them up.
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
+//  4. If evicting pods may make room, PostFilter of the plugin calls Preempt with what kube-scheduler would evict.
+//  5. If the gateway binds, Bind of the plugin calls Bind.
 //
 // An answer that does not depend on what distinguishes a pod from others has `keep`: the plugin gives it to these, too, without a
 // call, while a call of Hold says that nothing has changed which the answer depends on. It tells which pods these were.
@@ -36,10 +38,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DoorService_Place_FullMethodName = "/extender.door.v1alpha1.DoorService/Place"
-	DoorService_Score_FullMethodName = "/extender.door.v1alpha1.DoorService/Score"
-	DoorService_Hold_FullMethodName  = "/extender.door.v1alpha1.DoorService/Hold"
-	DoorService_Tell_FullMethodName  = "/extender.door.v1alpha1.DoorService/Tell"
+	DoorService_Place_FullMethodName   = "/extender.door.v1alpha1.DoorService/Place"
+	DoorService_Score_FullMethodName   = "/extender.door.v1alpha1.DoorService/Score"
+	DoorService_Preempt_FullMethodName = "/extender.door.v1alpha1.DoorService/Preempt"
+	DoorService_Bind_FullMethodName    = "/extender.door.v1alpha1.DoorService/Bind"
+	DoorService_Hold_FullMethodName    = "/extender.door.v1alpha1.DoorService/Hold"
+	DoorService_Tell_FullMethodName    = "/extender.door.v1alpha1.DoorService/Tell"
 )
 
 // DoorServiceClient is the client API for DoorService service.
@@ -68,6 +72,10 @@ type DoorServiceClient interface {
 	Place(ctx context.Context, in *PlaceRequest, opts ...grpc.CallOption) (*PlaceResponse, error)
 	// Decides how good these nodes are.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
+	// Decides on which nodes pods may be evicted for this one, and which.
+	Preempt(ctx context.Context, in *PreemptRequest, opts ...grpc.CallOption) (*PreemptResponse, error)
+	// Binds a pod to a node. Without an error the Binding exists. With one it may come to exist a moment later.
+	Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (*BindResponse, error)
 	// Answers when the gateway is in another state than the plugin knows, and otherwise after some time, at most a second. Answers that
 	// are kept are used only while such a call is in progress.
 	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldResponse, error)
@@ -97,6 +105,26 @@ func (c *doorServiceClient) Score(ctx context.Context, in *ScoreRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ScoreResponse)
 	err := c.cc.Invoke(ctx, DoorService_Score_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *doorServiceClient) Preempt(ctx context.Context, in *PreemptRequest, opts ...grpc.CallOption) (*PreemptResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PreemptResponse)
+	err := c.cc.Invoke(ctx, DoorService_Preempt_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *doorServiceClient) Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (*BindResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BindResponse)
+	err := c.cc.Invoke(ctx, DoorService_Bind_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +177,10 @@ type DoorServiceServer interface {
 	Place(context.Context, *PlaceRequest) (*PlaceResponse, error)
 	// Decides how good these nodes are.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
+	// Decides on which nodes pods may be evicted for this one, and which.
+	Preempt(context.Context, *PreemptRequest) (*PreemptResponse, error)
+	// Binds a pod to a node. Without an error the Binding exists. With one it may come to exist a moment later.
+	Bind(context.Context, *BindRequest) (*BindResponse, error)
 	// Answers when the gateway is in another state than the plugin knows, and otherwise after some time, at most a second. Answers that
 	// are kept are used only while such a call is in progress.
 	Hold(context.Context, *HoldRequest) (*HoldResponse, error)
@@ -169,6 +201,12 @@ func (UnimplementedDoorServiceServer) Place(context.Context, *PlaceRequest) (*Pl
 }
 func (UnimplementedDoorServiceServer) Score(context.Context, *ScoreRequest) (*ScoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Score not implemented")
+}
+func (UnimplementedDoorServiceServer) Preempt(context.Context, *PreemptRequest) (*PreemptResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Preempt not implemented")
+}
+func (UnimplementedDoorServiceServer) Bind(context.Context, *BindRequest) (*BindResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Bind not implemented")
 }
 func (UnimplementedDoorServiceServer) Hold(context.Context, *HoldRequest) (*HoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hold not implemented")
@@ -233,6 +271,42 @@ func _DoorService_Score_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DoorService_Preempt_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PreemptRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DoorServiceServer).Preempt(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DoorService_Preempt_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DoorServiceServer).Preempt(ctx, req.(*PreemptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DoorService_Bind_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BindRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DoorServiceServer).Bind(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DoorService_Bind_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DoorServiceServer).Bind(ctx, req.(*BindRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DoorService_Hold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HoldRequest)
 	if err := dec(in); err != nil {
@@ -283,6 +357,14 @@ var DoorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Score",
 			Handler:    _DoorService_Score_Handler,
+		},
+		{
+			MethodName: "Preempt",
+			Handler:    _DoorService_Preempt_Handler,
+		},
+		{
+			MethodName: "Bind",
+			Handler:    _DoorService_Bind_Handler,
 		},
 		{
 			MethodName: "Hold",
