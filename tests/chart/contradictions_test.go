@@ -8,6 +8,9 @@ import (
 // elsewhere is a policy that contradicts nothing.
 const elsewhere = "{name: a, url: 'http://a:1', filter: {}}"
 
+// secondScheduler is the begin of values with one.
+const secondScheduler = "secondScheduler: {enabled: true, image: {tag: a}"
+
 // TestContradictions expects values that contradict each other to be refused with one sentence, which names the value
 // and after the semicolon the remedy.
 func TestContradictions(t *testing.T) {
@@ -17,6 +20,12 @@ func TestContradictions(t *testing.T) {
 		"fullnameOverride: 1a":                                        "fullnameOverride: 1a begins with a digit, and names of Services must begin with a letter; set one that does",
 		"fullnameOverride: " + strings.Repeat("a", 54):                "is longer than 53 characters, and names that begin with it would be too long; set a shorter one",
 		"priorityClassName: ''\npriorityQuota: {create: true}":        "priorityQuota.create: true needs a class of pods to allow, but priorityClassName is empty; set it",
+		"secondScheduler: {image: {tag: a}}":                          "secondScheduler.image: has no effect, because secondScheduler.enabled is false; set it to true",
+		"secondScheduler: {enabled: true}":                            "secondScheduler.image.tag: is missing; set repository, and tag or digest",
+		secondScheduler + ", name: default-scheduler}":                "secondScheduler.name: is that of the cluster's scheduler, and both would place its pods; set another name",
+		secondScheduler + "}\nschedulerName: policy-scheduler":        "schedulerName: is that of secondScheduler, which runs in the same pods and could never start; set another one",
+		secondScheduler + "}\nhostNetwork: true":                      "secondScheduler.enabled: true, but in the node's network its port 10259 is that of the cluster's kube-scheduler; set hostNetwork: false",
+		secondScheduler + "}\nconfig: {extender: {socket: /run/a}}":   "config.extender.socket: must not be set; secondScheduler sets it, so that its folder is mounted, too",
 		"service: {clusterIP: gateway}":                               "service.clusterIP: gateway is not an IP address; set one of the cluster's range of Services",
 		"service: {clusterIP: None}":                                  "service.clusterIP: None would make the Service headless, and kube-scheduler often has no cluster DNS to find its pods; set an IP address",
 		"policies: []":                                                "policies: is empty, and the gateway needs at least one; add one",

@@ -82,3 +82,15 @@ func TestHostNetwork(t *testing.T) {
 		t.Errorf("%v %s", got.err, got.stderr)
 	}
 }
+
+// TestSecondScheduler expects its image and the gateway's socket with the value only; tests/kube/chart runs it.
+func TestSecondScheduler(t *testing.T) {
+	all := rendered(t)
+	for values, with := range map[string]bool{"second-scheduler": true, "in-pod": false} {
+		pod := asJSON(t, podOf(t, all[values], release))
+		hasImage := strings.Contains(pod, `"image":"registry.example.com/extender-gateway-kube-scheduler:0.1.0-kubernetes-1.37.2"`)
+		if mounts := strings.Count(pod, `"mountPath":"/run/extender-gateway","name":"socket"`); hasImage != with || (mounts == 2) != with {
+			t.Errorf("%s: %s", values, pod)
+		}
+	}
+}

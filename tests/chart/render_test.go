@@ -125,7 +125,7 @@ func expectSecurity(t *testing.T, values string, list []object) {
 			if !at[bool](c, "securityContext", "readOnlyRootFilesystem") || escalates != false || !reflect.DeepEqual(dropped, []any{"ALL"}) {
 				t.Errorf("%s has rights: %v", it.name(), c)
 			}
-			if at[string](c, "resources", "limits", "memory") == "" {
+			if at[string](c, "resources", "limits", "memory") == "" && c["name"] != "kube-scheduler" {
 				t.Errorf("%s has no limit of memory: %v", it.name(), c)
 			}
 		}
@@ -233,6 +233,11 @@ func TestNotes(t *testing.T) {
 		{
 			args: []string{"--namespace", release, "--values", chart + "/ci/authorized-values.yaml", "--set", "config.admin.address=0.0.0.0:1"},
 			want: []string{"--admin-port 1 \\\n     --tls-ca ca.crt --tls-server-name extender-gateway.extender-gateway.svc --token-file FILE --tls-cert FILE --tls-key FILE\n"},
+		},
+		{
+			args:    []string{"--namespace", release, "--values", chart + "/ci/second-scheduler-values.yaml"},
+			want:    []string{"\n\n2. Set schedulerName: policy-scheduler in the pods that policies are for"},
+			without: []string{"does not call it yet", "scheduler-config", "scheduled by the scheduler that calls it"},
 		},
 		{
 			args: []string{"--namespace", release, "--set", "hostNetwork=true"},

@@ -60,6 +60,7 @@ func TestSchema(t *testing.T) {
 		"nodeSelector: {a: true}":                                                                   "/nodeSelector/a",
 		"terminationGracePeriodSeconds: 30s":                                                        "/terminationGracePeriodSeconds",
 		"podDisruptionBudget: {maxUnavailable: 0}":                                                  "/podDisruptionBudget/maxUnavailable",
+		"secondScheduler: {name: A}":                                                                "/secondScheduler/name",
 		"service: {type: Headless}":                                                                 "/service/type",
 		"service: {port: 70000}":                                                                    "/service/port",
 		"tls: {mode: Off}":                                                                          "/tls/mode",

@@ -4,6 +4,7 @@ remedy. The schema reports wrong types and unknown names before this.
 */}}
 {{- define "extender-gateway.check" -}}
 {{- include "extender-gateway.checkGateway" . -}}
+{{- include "extender-gateway.checkSecondScheduler" . -}}
 {{- include "extender-gateway.checkPolicies" . -}}
 {{- include "extender-gateway.checkConfig" . -}}
 {{- include "extender-gateway.checkTLS" . -}}
@@ -44,6 +45,21 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- if eq .Values.service.clusterIP "None" -}}
 {{- fail "service.clusterIP: None would make the Service headless, and kube-scheduler often has no cluster DNS to find its pods; set an IP address, or \"\"" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkSecondScheduler" -}}
+{{- $second := .Values.secondScheduler -}}
+{{- $version := .Capabilities.KubeVersion.Version -}}
+{{- range $mistake, $is := $second.enabled | ternary (dict
+  (printf "secondScheduler.enabled: true, but kube-scheduler with the plugin is of Kubernetes 1.37, and the cluster of %s; update it, or use the extender (docs/second-scheduler.md)" $version) (semverCompare "<1.37.0-0" $version)
+  "secondScheduler.image.tag: is missing; set repository, and tag or digest, to those of the image that `make scheduler-image` builds" (not (or $second.image.tag $second.image.digest))
+  "secondScheduler.name: is that of the cluster's scheduler, and both would place its pods; set another name" (eq $second.name "default-scheduler")
+  "schedulerName: is that of secondScheduler, which runs in the same pods and could never start; set another one" (eq $second.name .Values.schedulerName)
+  "secondScheduler.enabled: true, but in the node's network its port 10259 is that of the cluster's kube-scheduler; set hostNetwork: false" .Values.hostNetwork
+  "config.extender.socket: must not be set; secondScheduler sets it, so that its folder is mounted, too" (dig "extender" "socket" "" .Values.config)
+) (dict "secondScheduler.image: has no effect, because secondScheduler.enabled is false; set it to true, or remove it" (or $second.image.tag $second.image.digest)) -}}
+{{- if $is -}}{{- fail $mistake -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -15,6 +15,9 @@ extender:
   address: 0.0.0.0:8888
   # A quarter of the memory limit: a decision takes some times as much as the body of its call.
   maxBytesInFlight: 128Mi
+  {{- if .Values.secondScheduler.enabled }}
+  socket: /run/extender-gateway/plugin.sock
+  {{- end }}
   {{- if ne .Values.tls.mode "None" }}
   tls:
     certFile: /etc/extender-gateway/tls/tls.crt
@@ -38,6 +41,38 @@ pods: {source: Watch}
 # Pods come back when a policy was repaired or taken out. Without a watch the gateway needs no apiserver.
 requeue: PodCondition
 {{- end }}
+{{- end -}}
+
+{{/* The second scheduler's configuration: its profile is what `extender-gateway scheduler-config --door plugin` prints. */}}
+{{- define "extender-gateway.schedulerConfig" -}}
+{{- $extender := (include "extender-gateway.config" . | fromYaml).extender -}}
+{{- $ignored := list -}}
+{{- range .Values.policies -}}{{- range dig "match" "managedResources" list . -}}
+{{- if .ignoredByScheduler -}}{{- $ignored = append $ignored .name -}}{{- end -}}
+{{- end -}}{{- end -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceNamespace: {{ .Release.Namespace | quote }}, resourceName: {{ .Values.secondScheduler.name | quote }}}
+profiles:
+- schedulerName: {{ .Values.secondScheduler.name | quote }}
+  plugins:
+    multiPoint: {enabled: [{name: ExtenderGateway, weight: 10}]}
+    filter: {enabled: [{name: ExtenderGateway}]}
+    postFilter: {disabled: [{name: DefaultPreemption}]}
+    podGroupPostFilter: {disabled: [{name: DefaultPreemption}]}
+    bind: {enabled: [{name: ExtenderGateway}]}
+  pluginConfig:
+  - name: ExtenderGateway
+    args:
+      socket: {{ $extender.socket }}
+      # timeouts.decision and 2 s; durations of Go are sums.
+      timeout: {{ with dig "timeouts" "decision" "" .Values.config }}{{ . }}2s{{ else }}3s{{ end }}
+      {{- with $extender.ignorable }}
+      ignorable: {{ . }}
+      {{- end }}
+  {{- with $ignored }}
+  - {name: NodeResourcesFit, args: {ignoredResources: {{ uniq . | sortAlpha | toJson }}}}
+  {{- end }}
 {{- end -}}
 
 {{/* TLS and authorization of the metrics or the admin address: (dict "root" $ "name" NAME). */}}
@@ -190,9 +225,9 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- toJson $rules -}}
 {{- end -}}
 
-{{/* "true" if the gateway has permissions in the apiserver. */}}
+{{/* "true" if the gateway's pods have permissions in the apiserver. */}}
 {{- define "extender-gateway.usesApiserver" -}}
-{{- if or (ne (include "extender-gateway.rules" .) "[]") (include "extender-gateway.createsEvents" .) -}}true{{- end -}}
+{{- if or .Values.secondScheduler.enabled (ne (include "extender-gateway.rules" .) "[]") (include "extender-gateway.createsEvents" .) -}}true{{- end -}}
 {{- end -}}
 
 {{/*
@@ -207,6 +242,7 @@ checksum, so that such a change replaces them; the gateway reads all others from
 {{- $_ := set $settings "exporter" (dig "traces" "exporter" "" $config) -}}
 {{- $_ := set $settings "format" (dig "log" "format" "Text" $config) -}}
 {{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}
+{{- if .Values.secondScheduler.enabled -}}{{- $_ := set $settings "scheduler" (include "extender-gateway.schedulerConfig" .) -}}{{- end -}}
 {{- toYaml $settings -}}
 {{- end -}}
 

@@ -210,8 +210,12 @@ func writeConfig(t *testing.T, file, text, kubeconfig string, policies ...string
 	t.Helper()
 	var config map[string]any
 	must(t, yaml.Unmarshal([]byte(text), &config))
+	socket, hasSocket := config["extender"].(map[string]any)["socket"]
 	for _, key := range []string{"extender", "metrics", "admin"} {
 		config[key] = map[string]any{"address": "127.0.0.1:0"}
+	}
+	if hasSocket {
+		config["extender"].(map[string]any)["socket"] = socket
 	}
 	config["cluster"] = map[string]any{"kubeconfig": kubeconfig}
 	for i, policy := range policies {

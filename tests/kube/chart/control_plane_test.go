@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/process"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,23 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
+// TestControlPlaneWithThePlugin expects the patch of deploy/kube-scheduler/plugin to fit to kubeadm's pod and to the gateway's.
+func TestControlPlaneWithThePlugin(t *testing.T) {
+	patches := t.TempDir()
+	for _, folder := range []string{"kubeadm", "plugin"} {
+		must(t, os.CopyFS(patches, os.DirFS(deploy+"/kube-scheduler/"+folder)))
+	}
+	pod := schedulerPod(t, initConfiguration(t), patches)
+	expectAdmitted(t, pod)
+	socket := pod.Spec.Volumes[len(pod.Spec.Volumes)-1]
+	isShared := slices.ContainsFunc(podFrom(t, deploy+"/kube-scheduler/control-plane/extender-gateway.yaml").Spec.Volumes, func(of corev1.Volume) bool {
+		return of.Name == "socket" && of.HostPath.Path == socket.HostPath.Path
+	})
+	if !isShared || *pod.Spec.SecurityContext.RunAsUser != 0 || !strings.Contains(pod.Spec.Containers[0].Image, "extender-gateway-kube-scheduler:") {
+		t.Errorf("%+v", pod.Spec)
+	}
+}
+
 // expectAdmitted creates the pod in a dry run, as the kubelet does with the mirror of a static pod.
 func expectAdmitted(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
@@ -53,13 +71,13 @@ func expectAdmitted(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// expectOwnFolders expects that a policy does not see the gateway's kubeconfig, and that no container writes.
+// expectOwnFolders expects that a policy does not see the gateway's kubeconfig, and that nothing is written but the socket.
 func expectOwnFolders(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, container := range pod.Spec.Containers {
 		for _, mount := range container.VolumeMounts {
-			if seen[mount.MountPath] || !mount.ReadOnly {
+			if seen[mount.MountPath] || mount.ReadOnly == (mount.Name == "socket") {
 				t.Errorf("%s mounts %s, which is shared or may be written", container.Name, mount.MountPath)
 			}
 			seen[mount.MountPath] = true
@@ -137,7 +155,7 @@ func (n controlPlaneNode) startScheduler(t *testing.T, gateway *process.Server) 
 	for _, flag := range container.Command[1:] {
 		flags = append(flags, n.here(flag))
 	}
-	scheduler, err := shared.RunScheduler(t.Context(), "kube-scheduler-of-kubeadm", flags...)
+	scheduler, err := shared.RunScheduler(t.Context(), "kube-scheduler-of-kubeadm", binaries.Scheduler, flags...)
 	must(t, err)
 	stopAtEnd(t, scheduler.Process)
 }

@@ -33,7 +33,7 @@ func buildHelm() (err error) {
 // template renders the chart as a release in a namespace.
 func template(t *testing.T, namespace string, values ...string) []*unstructured.Unstructured {
 	t.Helper()
-	args := []string{"template", "extender-gateway", deploy + "/chart", "--namespace", namespace, "--kube-version", "1.36.0", "--skip-tests"}
+	args := []string{"template", "extender-gateway", deploy + "/chart", "--namespace", namespace, "--kube-version", "1.37.0", "--skip-tests"}
 	for _, file := range values {
 		args = append(args, "--values", file)
 	}

@@ -21,6 +21,7 @@ import (
 	k8syaml "sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/ports"
 )
 
@@ -184,7 +185,7 @@ func (n kindNode) startScheduler(t *testing.T) {
 	for _, flag := range n.schedulerPod(t).Spec.Containers[0].Command[1:] {
 		flags = append(flags, n.here.Replace(strings.ReplaceAll(flag, file, changed)))
 	}
-	scheduler, err := shared.RunScheduler(t.Context(), "kube-scheduler-of-kind", flags...)
+	scheduler, err := shared.RunScheduler(t.Context(), "kube-scheduler-of-kind", binaries.Scheduler, flags...)
 	must(t, err)
 	stopAtEnd(t, scheduler.Process)
 }

@@ -13,14 +13,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
 )
 
 const (
@@ -89,11 +92,7 @@ func expectAdmission(t *testing.T) {
 
 // expectTwoSchedulers schedules pods while only the default scheduler runs, while both do, and while the gateway is away.
 func expectTwoSchedulers(t *testing.T, dir string, install, folder []*unstructured.Unstructured) {
-	rules := filepath.Join(dir, "rules.yaml")
-	must(t, os.WriteFile(rules, []byte(dataOf(t, manifests(t, read(t, "testdata/rules.yaml")), "rules.yaml")), 0o600))
-	policy, err := product.StartLabelRules(t.Context(), dir, "rules", rules, "127.0.0.1:0")
-	must(t, err)
-	stopAtEnd(t, policy.Process)
+	policy := startRules(t, dir)
 	gateway := serve(t, dir, dataOf(t, install, "gateway.yaml"), kubeconfigOfAccount(t, dir, "extender-gateway", "extender-gateway"), policy.Address)
 
 	byDefault, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{})
@@ -106,7 +105,9 @@ func expectTwoSchedulers(t *testing.T, dir string, install, folder []*unstructur
 		t.Errorf("the default scheduler does not ignore a pod of the second: %+v", now.Spec)
 	}
 
-	startSecond(t, dir, dataOf(t, folder, "config.yaml"), gateway.Address)
+	config := schedulerConfig(t, dataOf(t, folder, "config.yaml"))
+	config.Extenders[0].URLPrefix = "http://" + gateway.Address
+	startSecond(t, dir, binaries.Scheduler, config, kubeconfigOfAccount(t, dir, "extender-gateway", second))
 	until(t, early, "bound", isBound)
 	refused := teamPod("refused")
 	create(t, refused)
@@ -120,20 +121,66 @@ func expectTwoSchedulers(t *testing.T, dir string, install, folder []*unstructur
 	expectRequests(t)
 }
 
+// TestSecondSchedulerOfTheChart runs what secondScheduler.enabled installs: the gateway and kube-scheduler with the plugin, which have
+// an account and a folder in common, as the containers of a pod.
+func TestSecondSchedulerOfTheChart(t *testing.T) {
+	const namespace = "beside"
+	createNamespace(t, namespace)
+	list := template(t, namespace, deploy+"/chart/ci/second-scheduler-values.yaml")
+	apply(t, list)
+	dir := t.TempDir()
+	here := strings.NewReplacer("/run/extender-gateway", dir)
+	kubeconfig := kubeconfigOfAccount(t, dir, namespace, "extender-gateway")
+	serve(t, dir, here.Replace(dataOf(t, list, "gateway.yaml")), kubeconfig, startRules(t, dir).Address)
+
+	config := schedulerConfig(t, here.Replace(dataOf(t, list, "scheduler.yaml")))
+	expectProfile(t, filepath.Join(dir, "gateway.yaml"), *config)
+	startSecond(t, dir, binaries.PluginScheduler, config, kubeconfig)
+	accepted, refused := podOf("accepted"), podOf("refused")
+	accepted.Spec.SchedulerName, refused.Spec.SchedulerName = second, second
+	create(t, accepted, refused)
+	until(t, accepted, "bound", isBound)
+	until(t, refused, "refused", func(pod *corev1.Pod) bool { return strings.Contains(condition(pod).Message, reason) })
+	if _, denied := requests(t, "system:serviceaccount:"+namespace+":extender-gateway"); len(denied) > 0 {
+		t.Errorf("refused: %v", denied)
+	}
+}
+
+// expectProfile expects the profile that the gateway prints for its configuration, with the name of the second scheduler, and no extenders.
+func expectProfile(t *testing.T, file string, config configv1.KubeSchedulerConfiguration) {
+	t.Helper()
+	path, err := product.Binary(product.Gateway)
+	must(t, err)
+	printed := schedulerConfig(t, output(t, path, "scheduler-config", "--config", file, "--door", "plugin"))
+	printed.Profiles[0].SchedulerName = &config.LeaderElection.ResourceName
+	if !reflect.DeepEqual(printed.Profiles, config.Profiles) || len(config.Extenders) > 0 {
+		t.Errorf("the chart has the extenders %v and another profile than the gateway prints: %s", config.Extenders, diff.Diff(printed.Profiles, config.Profiles))
+	}
+}
+
+// startRules runs the policy with the rules of the tests.
+func startRules(t *testing.T, dir string) *process.Server {
+	t.Helper()
+	file := filepath.Join(dir, "rules.yaml")
+	must(t, os.WriteFile(file, []byte(dataOf(t, manifests(t, read(t, "testdata/rules.yaml")), "rules.yaml")), 0o600))
+	policy, err := product.StartLabelRules(t.Context(), dir, "rules", file, "127.0.0.1:0")
+	must(t, err)
+	stopAtEnd(t, policy.Process)
+	return policy
+}
+
 // startSecond runs the second scheduler with the configuration of its ConfigMap. Only the gateway's address and the
 // kubeconfig, in place of the mounted token, differ from those in a cluster.
-func startSecond(t *testing.T, dir, text, address string) {
+func startSecond(t *testing.T, dir, program string, config *configv1.KubeSchedulerConfiguration, kubeconfig string) {
 	t.Helper()
-	config := schedulerConfig(t, text)
-	config.Extenders[0].URLPrefix = "http://" + address
-	config.ClientConnection.Kubeconfig = kubeconfigOfAccount(t, dir, "extender-gateway", second)
+	config.ClientConnection.Kubeconfig = kubeconfig
 	out, err := yaml.Marshal(config)
 	must(t, err)
 	file := filepath.Join(dir, "scheduler.yaml")
 	must(t, os.WriteFile(file, out, 0o600))
-	scheduler, err := shared.RunScheduler(t.Context(), second, "--config="+file,
+	scheduler, err := shared.RunScheduler(t.Context(), second, program, "--config="+file,
 		// In a pod both are the mounted token by default.
-		"--authentication-kubeconfig="+config.ClientConnection.Kubeconfig, "--authorization-kubeconfig="+config.ClientConnection.Kubeconfig)
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	must(t, err)
 	stopAtEnd(t, scheduler.Process)
 }

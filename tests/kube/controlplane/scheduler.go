@@ -21,6 +21,9 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 		return nil, fmt.Errorf("write %s: %w", config, err)
 	}
 	program := options.program()
+	if options.PreviousPlugin != "" {
+		c.programs[program] = options.PreviousPlugin
+	}
 	if err := c.buildScheduler(ctx, program); err != nil {
 		return nil, err
 	}
@@ -28,10 +31,13 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 		"--authentication-skip-lookup", "--authorization-always-allow-paths=/metrics,/healthz,/readyz")
 }
 
-// RunScheduler runs the newest kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its
-// log has the name.
-func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Server, error) {
-	return c.runScheduler(ctx, name, binaries.Scheduler, Release{}.readyPath(), flags...)
+// RunScheduler runs the newest kube-scheduler, or that with the plugin, with these flags, and a port, until it is ready, as
+// StartScheduler does. Its log has the name.
+func (c *Cluster) RunScheduler(ctx context.Context, name, program string, flags ...string) (*process.Server, error) {
+	if err := c.buildScheduler(ctx, program); err != nil {
+		return nil, err
+	}
+	return c.runScheduler(ctx, name, program, Release{}.readyPath(), flags...)
 }
 
 func (c *Cluster) runScheduler(ctx context.Context, name, program, readyPath string, flags ...string) (*process.Server, error) {

@@ -31,6 +31,8 @@ type SchedulerOptions struct {
 	Release Release
 	// GatewayPlugin has the arguments of the gateway's plugin as JSON; "" is a kube-scheduler without it.
 	GatewayPlugin string
+	// PreviousPlugin is the file of a kube-scheduler with the plugin of the version before; "" is that of this version.
+	PreviousPlugin string
 }
 
 // gatewayPlugin is the name of the plugin of gateway/plugin. Its weight is that of an extender with weight 1.
@@ -41,6 +43,9 @@ const (
 
 // program is the kube-scheduler for the options.
 func (o SchedulerOptions) program() string {
+	if o.PreviousPlugin != "" {
+		return binaries.PluginScheduler + "-previous"
+	}
 	if o.GatewayPlugin != "" {
 		return binaries.PluginScheduler
 	}
@@ -137,8 +142,13 @@ func (o SchedulerOptions) plugins() *configv1.Plugins {
 	}
 	if o.GatewayPlugin != "" {
 		plugins.MultiPoint.Enabled = []configv1.Plugin{{Name: gatewayPlugin, Weight: new(int32(gatewayPluginWeight))}}
+		own, others := []configv1.Plugin{{Name: gatewayPlugin}}, []configv1.Plugin{{Name: "DefaultPreemption"}}
 		// Before kube-scheduler's own filters, which take longer than a look at the answer.
-		plugins.Filter.Enabled = []configv1.Plugin{{Name: gatewayPlugin}}
+		plugins.Filter.Enabled = own
+		// That of the version before neither preempts nor binds.
+		if o.PreviousPlugin == "" {
+			plugins.PostFilter.Disabled, plugins.PodGroupPostFilter.Disabled, plugins.Bind.Enabled = others, others, own
+		}
 	}
 	if o.Scores == ExtenderScoresOnly {
 		plugins.Score.Disabled = []configv1.Plugin{{Name: "*"}}

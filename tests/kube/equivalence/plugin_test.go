@@ -60,11 +60,11 @@ func throughPlugin(t *testing.T, q question) *pluginSide {
 	start(t, config)
 	args := &runtime.Unknown{Raw: fmt.Appendf(nil, "socket: %q\ntimeout: %s", config.Extender.Socket, httpTimeout)}
 	handle := bareFramework(t, frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(fake.NewClientset(), 0)))
-	made, err := plugin.New(t.Context(), args, handle)
+	asking, err := plugin.New(t.Context(), args, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := &pluginSide{Plugin: made.(*plugin.Plugin), blames: q.named}
+	side := &pluginSide{Plugin: asking, blames: q.named}
 	t.Cleanup(func() {
 		if err := side.Close(); err != nil {
 			t.Error(err)
