@@ -28,8 +28,11 @@ const (
 	plugin = "plugin"
 )
 
-// kinds are all, in the order of the report.
+// kinds take part by default, in the order of the report.
 var kinds = []string{none, unbatched, echo, plain, gateway, plugin}
+
+// namedKinds take part only if they are named.
+var namedKinds = []string{bare, fit, unreserved, reserved, owned}
 
 // contender is one way to run kube-scheduler.
 type contender struct {
@@ -134,6 +137,8 @@ func (c contender) title(policies int) string {
 		return "echo extender"
 	case plain:
 		return counted(policies, "plain Go extender")
+	case bare:
+		return "plugin, a gateway that does nothing"
 	case fit:
 		return "gateway that binds, node-resources"
 	case unreserved:
@@ -212,6 +217,8 @@ func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 		return e, e.ask(server, err)
 	case plain:
 		return e, e.startPlain(ctx)
+	case bare:
+		return e, e.startBare(ctx)
 	case gateway, plugin:
 		return e, e.startGateway(ctx, c)
 	case fit, unreserved, reserved, owned:
@@ -274,11 +281,16 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 func (e *extenders) startBehindPlugin(ctx context.Context, config product.Config) error {
 	config.Extender.Socket = filepath.Join(e.stage.cluster.Dir, "plugin.sock")
 	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, config)
+	return e.askByPlugin(config.Extender.Socket, server, err)
+}
+
+// askByPlugin adds a started server that kube-scheduler's plugin calls.
+func (e *extenders) askByPlugin(socket string, server *process.Server, err error) error {
 	if err != nil {
 		return err
 	}
 	e.processes = append(e.processes, server.Process)
-	e.plugin = fmt.Sprintf(`{"socket": %q}`, config.Extender.Socket)
+	e.plugin = fmt.Sprintf(`{"socket": %q}`, socket)
 	return nil
 }
 

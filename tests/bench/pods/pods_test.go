@@ -1,10 +1,15 @@
 package main
 
 import (
+	"encoding/hex"
+	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
 	corev1 "k8s.io/api/core/v1"
 
 	"extender-gateway.io/tests/bench/results"
@@ -87,5 +92,26 @@ func TestCostsAreOfThePodsBetweenTheSamples(t *testing.T) {
 	}
 	if cost["gateway"].CPUMicroseconds != 50 {
 		t.Errorf("%+v", cost["gateway"])
+	}
+}
+
+func TestTheAnswerOfTheBareGateway(t *testing.T) {
+	// Of the first six nodes policy 0 refuses that of rack 2, and policy 1 that of tenant 3.
+	answer := constantAnswer(policies(2), objects.Nodes(6))
+	if want := "\x0a\x13\x0a\x0f\x0a\x09no reason\x1a\x02\x02\x03\x12\x00"; string(answer) != want {
+		t.Errorf("%q instead of %q", answer, want)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	go func() { t.Error(serveBare(socket, hex.EncodeToString(answer))) }()
+	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, want := range map[string]string{"Place": string(answer), "Tell": ""} {
+		response := &emptypb.Empty{}
+		err := connection.Invoke(t.Context(), "/extender.door.v1alpha1.DoorService/"+method, response, response, grpc.WaitForReady(true))
+		if got := string(response.ProtoReflect().GetUnknown()); got != want || err != nil {
+			t.Errorf("%s: %q, %v", method, got, err)
+		}
 	}
 }

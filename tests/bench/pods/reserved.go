@@ -28,9 +28,6 @@ const (
 	owned = "owned"
 )
 
-// reservationKinds take part only if they are named.
-var reservationKinds = []string{fit, unreserved, reserved, owned}
-
 // reservedShare is the share of nodes with a Reservation: every tenth.
 const reservedShare = 10
 

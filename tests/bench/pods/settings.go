@@ -54,8 +54,9 @@ func parse(args []string) (settings, error) {
 	flags.Func("policies", "`list` of numbers of policies (default 3)", integers(&d.policies))
 	flags.Func("mode", "`list` of what kube-scheduler sends: names, objects (default names)", words(&d.modes, "names", "objects"))
 	flags.Func("workload", "`list` of pods: few-deployments, all-different (default few-deployments)", words(&d.workloads, fewDeployments, allDifferent))
-	flags.Func("contenders", "`list` of "+strings.Join(kinds, ", ")+" (default all of these); "+strings.Join(reservationKinds, ", "),
-		words(&d.contenders, slices.Concat(kinds, reservationKinds)...))
+	flags.Func("contenders", "`list` of "+strings.Join(kinds, ", ")+" (default all of these); "+strings.Join(namedKinds, ", ")+
+		". bare is the plugin with a gateway that does nothing: the floor of plugin with --declare node",
+		words(&d.contenders, slices.Concat(kinds, namedKinds)...))
 	flags.Func("declare", "`list` of how the gateway's policies declare themselves: pure, node, set (default pure)", words(&d.gateways.declared, "pure", "node", "set"))
 	flags.Func("reads", "`list` of what the gateway's policies declare that they read: labels, all (default labels)", words(&d.gateways.reads, readsLabels, readsAll))
 	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.gateways.tables, "on", "off"))

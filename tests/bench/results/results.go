@@ -46,7 +46,7 @@ type Situation struct {
 type Contender struct {
 	// Name is unique in the situation, such as "gateway-pure".
 	Name string `json:"name"`
-	// Kind is none, unbatched, echo, plain or gateway, or about Reservations: fit, unreserved, reserved or owned.
+	// Kind is none, unbatched, echo, plain, gateway, plugin or bare, or about Reservations: fit, unreserved, reserved or owned.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
 	// Declared is how the gateway's policies declare themselves: pure, node or set.
