@@ -121,7 +121,7 @@ func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byt
 			list.known.Store(true)
 			return answer, nil
 		case !unknownList:
-			return nil, fmt.Errorf("the gateway at %s answers something that this plugin does not know: use plugin and gateway of the same version", g.socket)
+			return nil, fmt.Errorf("the gateway at %s answers something that this plugin does not know: use plugin and gateway of neighboring minor versions", g.socket)
 		case withNames:
 			return nil, fmt.Errorf("the gateway at %s does not know a list of nodes that it was just sent", g.socket)
 		}
@@ -142,7 +142,7 @@ func (g *gateway) failure(err error, trailer metadata.MD, within time.Duration) 
 	case codes.Canceled:
 		return err
 	case codes.Unimplemented:
-		return fmt.Errorf("%w at socket %s that this plugin can use (%s): use plugin and gateway of the same version", errNoGateway, g.socket, message)
+		return fmt.Errorf("%w at socket %s that this plugin can use (%s): upgrade the gateway before the plugin, and use neighboring minor versions", errNoGateway, g.socket, message)
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("%w at socket %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.socket, within, Name)
 	}

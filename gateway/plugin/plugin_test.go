@@ -181,7 +181,7 @@ func TestFailures(t *testing.T) {
 	}{
 		"nothing listens":           {nil, fwk.Skip, []string{"no gateway answers at socket", "start extender-gateway"}},
 		"does not answer in time":   {slow, fwk.Skip, []string{"no gateway answers at socket", "within 200ms"}},
-		"of another version":        {refusing(codes.Unimplemented), fwk.Skip, []string{"no gateway answers", "same version"}},
+		"of another version":        {refusing(codes.Unimplemented), fwk.Skip, []string{"no gateway answers", "upgrade the gateway"}},
 		"a backend failed":          {refusing(codes.Unavailable), fwk.Error, []string{"backend quota is down"}},
 		"too much to do":            {refusing(codes.ResourceExhausted), fwk.Error, []string{"backend quota is down"}},
 		"the gateway's own budget":  {refusing(codes.DeadlineExceeded), fwk.Skip, []string{"no gateway answers", "within 200ms"}},
