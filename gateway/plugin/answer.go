@@ -15,8 +15,9 @@ import (
 
 // rejections are the rejected nodes of an answer.
 type rejections struct {
-	// statuses are one for each reason.
-	statuses []fwk.Status
+	// statuses are one for each reason, and regardless is whether it stays if a pod leaves the node.
+	statuses   []fwk.Status
+	regardless []bool
 	// reasons has, for each position, 0 if the node is accepted, or 1 + the index of its status.
 	reasons []uint32
 	// counts are the numbers of nodes by status, and count that of all rejected nodes.
@@ -33,12 +34,13 @@ func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error
 	if len(answered) == 0 {
 		return r, nil
 	}
-	r = rejections{statuses: make([]fwk.Status, len(answered)), reasons: make([]uint32, nodes), counts: make([]int, len(answered))}
+	r = rejections{statuses: make([]fwk.Status, len(answered)), regardless: make([]bool, len(answered)), reasons: make([]uint32, nodes), counts: make([]int, len(answered))}
 	for i, rejection := range answered {
 		if rejection.GetReason() == "" || len(rejection.GetPositions()) == 0 {
 			return r, wrongAnswer("rejection %d has no reason or no nodes", i)
 		}
 		r.statuses[i] = *statusOf(rejection)
+		r.regardless[i] = rejection.GetRegardlessOfPods() && !rejection.GetPreemptionMayHelp()
 		for _, position := range rejection.GetPositions() {
 			if uint64(position) >= uint64(nodes) {
 				return r, wrongAnswer("position %d in a list of %d nodes", position, nodes)
@@ -73,6 +75,14 @@ func (r *rejections) status(position int) *fwk.Status {
 
 // accepts reports whether the node at this position is not rejected.
 func (r *rejections) accepts(position int) bool { return r.count == 0 || r.reasons[position] == 0 }
+
+// mayChange reports whether the node at this position may be accepted when a pod has left it.
+func (r *rejections) mayChange(position int) bool {
+	return !r.accepts(position) && !r.regardless[r.reasons[position]-1]
+}
+
+// areRegardless reports whether no pod that leaves a node changes any of them.
+func (r *rejections) areRegardless() bool { return !slices.Contains(r.regardless, false) }
 
 // forGood is the number of nodes with a status that no preemption changes.
 func (r *rejections) forGood() (count int) {

@@ -35,8 +35,6 @@ type answer struct {
 	asked types.UID
 	// bindTimeout is how long the gateway takes to bind the pod, 0 if it does not.
 	bindTimeout time.Duration
-	// regardlessOfPods is whether no pod that leaves a node changes the rejections.
-	regardlessOfPods bool
 }
 
 // newAnswer checks it.
@@ -53,8 +51,7 @@ func newAnswer(list *nodeList, pod *corev1.Pod, placement *door.Placement) (*ans
 	return &answer{
 		list: list, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
 		left: rejections.left(list.names), isHeld: placement.GetKeep() != nil, call: placement.GetCall(), asked: pod.UID,
-		bindTimeout:      time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
-		regardlessOfPods: placement.GetRegardlessOfPods(),
+		bindTimeout: time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
 	}, nil
 }
 
@@ -69,6 +66,8 @@ type attempt struct {
 	removed map[string]sets.Set[types.UID]
 	// isClone is whether it belongs to a clone of the state: of a dry run, or to score a node of a batch again.
 	isClone bool
+	// acceptsAll is whether Filter accepts all nodes: to see what kube-scheduler's own filters say.
+	acceptsAll bool
 }
 
 // encoded is the pod as kube-scheduler's HTTPExtender encodes it, without kind and apiVersion.
@@ -110,11 +109,10 @@ func (a *attempt) status(node fwk.NodeInfo) *fwk.Status {
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	status := a.rejections.status(position)
-	if status.Code() == fwk.Unschedulable && len(a.removed[nameOf(node)]) > 0 {
+	if a.acceptsAll || len(a.removed[nameOf(node)]) > 0 && a.rejections.mayChange(position) {
 		return nil
 	}
-	return status
+	return a.rejections.status(position)
 }
 
 // nodeScores are the scores of an attempt. Clone does not copy them: they never change.

@@ -32,7 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	state.Write(attemptKey, asked)
 	// A member of a group is tried several times, beside others of the group.
 	isAlone := pod.Spec.SchedulingGroup == nil
-	p.waiting.set(pod.UID, isAlone && asked.answer != nil && asked.rejections.count > 0 && asked.regardlessOfPods)
+	p.waiting.set(pod.UID, isAlone && asked.answer != nil && asked.rejections.count > 0 && asked.rejections.areRegardless())
 	if asked.answer == nil || asked.rejections.count == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

@@ -285,7 +285,9 @@ func TestACallAfterAPodHasLeftWaitsForTheWatchOnce(t *testing.T) {
 
 // The pod is tried again when another one leaves a node, unless what rejected the nodes does not depend on that.
 func TestAPodWaitsForPodsThatMatter(t *testing.T) {
-	rejected := &door.Placement{Rejections: []*door.Rejection{rejecting("drained", false, 0)}, RegardlessOfPods: true}
+	drained, full := rejecting("drained", false, 0), rejecting("full", false, 1)
+	drained.RegardlessOfPods = true
+	rejected := &door.Placement{Rejections: []*door.Rejection{drained}}
 	gateway := answering(rejected)
 	p := served(t, gateway)
 	expect := func(want fwk.QueueingHint) {
@@ -296,7 +298,7 @@ func TestAPodWaitsForPodsThatMatter(t *testing.T) {
 		}
 	}
 	expect(fwk.QueueSkip)
-	gateway.place = answering(&door.Placement{Rejections: rejected.Rejections}).place
+	gateway.place = answering(&door.Placement{Rejections: []*door.Rejection{drained, full}}).place
 	expect(fwk.Queue)
 	gateway.place = answering(rejected).place
 	expect(fwk.QueueSkip)

@@ -306,20 +306,29 @@ func TestScoresOfTheNodesThatAreLeft(t *testing.T) {
 }
 
 func TestDryRunOfAPreemption(t *testing.T) {
-	p := served(t, answering(&door.Placement{Rejections: []*door.Rejection{rejecting("full", true, 0), rejecting("drained", false, 1)}}))
-	list := nodes("a", "b")
+	drained := rejecting("drained", false, 1)
+	drained.RegardlessOfPods = true
+	p := served(t, answering(&door.Placement{Rejections: []*door.Rejection{rejecting("full", true, 0), drained, rejecting("crowded", false, 2)}}))
+	list := nodes("a", "b", "c")
 	state, _ := preFiltered(t, p, list)
+	names, accepting := p.RejectedForPods(state)
+	if !slices.Equal(names, []string{"c"}) {
+		t.Errorf("rejected for pods: %v", names)
+	}
 	dry, other := state.Clone(), state.Clone()
 	first, second := podOn("a", "first"), podOn("a", "second")
 	check := func(what string, state fwk.CycleState, node int, want fwk.Code) {
 		t.Helper()
 		expectStatus(t, what, p.Filter(t.Context(), state, nil, list[node]), want)
 	}
-	for _, victim := range []fakePod{first, second, podOn("b", "third")} {
+	for _, victim := range []fakePod{first, second, podOn("b", "third"), podOn("c", "fourth")} {
 		expectStatus(t, "RemovePod", p.RemovePod(t.Context(), dry, nil, victim, nil), fwk.Success)
 	}
 	check("all are removed", dry, 0, fwk.Success)
 	check("preemption does not help", dry, 1, fwk.UnschedulableAndUnresolvable)
+	check("a policy depends on pods", dry, 2, fwk.Success)
+	check("it does not want evictions", state, 2, fwk.UnschedulableAndUnresolvable)
+	check("only kube-scheduler's filters count", accepting, 1, fwk.Success)
 	check("another dry run", other, 0, fwk.Unschedulable)
 	nominated := dry.Clone()
 	expectStatus(t, "AddPod", p.AddPod(t.Context(), nominated, nil, podOn("", "nominated"), nil), fwk.Success)

@@ -90,6 +90,27 @@ func (p *Plugin) Preempt(ctx context.Context, pod *corev1.Pod, victims map[strin
 	return left, nil
 }
 
+// RejectedForPods are the nodes that policies reject for the pods there, although evicting pods for the policies' sake is not wanted, and a
+// state in which Filter accepts all nodes. kube-scheduler asks an extender about none of them that its own filters reject, and may
+// evict pods there.
+func (p *Plugin) RejectedForPods(state fwk.CycleState) (nodes []string, accepting fwk.CycleState) {
+	asked, err := stateOf[*attempt](state, attemptKey, "PreFilter")
+	if err != nil || asked.answer == nil {
+		return nil, nil
+	}
+	for position, name := range asked.list.names {
+		if asked.rejections.mayChange(position) && asked.rejections.isForGood(int(asked.rejections.reasons[position]-1)) {
+			nodes = append(nodes, name)
+		}
+	}
+	accepting = state.Clone()
+	if asked, err = stateOf[*attempt](accepting, attemptKey, "PreFilter"); err != nil {
+		return nil, nil
+	}
+	asked.acceptsAll = true
+	return nodes, accepting
+}
+
 // victimsOf are the pods with these UIDs: of those that were offered, some of which may be on other nodes, or else of the node.
 func victimsOf(node string, meta *extenderv1.MetaVictims, offered []*corev1.Pod, nodes fwk.NodeInfoLister) (*extenderv1.Victims, error) {
 	victims := &extenderv1.Victims{NumPDBViolations: meta.NumPDBViolations}

@@ -52,22 +52,25 @@ pub struct Filtered {
     pub rejected: Rejected,
     /// The reason for each group of `rejected`.
     pub reasons: Vec<Reason>,
-    /// Whether some may be accepted when a pod leaves its node.
-    pub depends_on_pods: bool,
 }
 
 impl Filtered {
-    /// Gives all rejected nodes this text. Whether preemption may help stays each node's own.
+    /// Gives all rejected nodes this text. The rest of a reason stays each node's own.
     fn summarize(&mut self, text: &str) {
-        let Self { rejected, reasons, .. } = self;
+        let Self { rejected, reasons } = self;
         let Some(by) = rejected.groups.first().map(|group| group.by) else { return };
         for group in rejected.nodes.iter_mut().flatten() {
-            *group = u32::from(reasons[*group as usize].preemption_may_help);
+            let Reason { preemption_may_help, regardless_of_pods, .. } = reasons[*group as usize];
+            *group = u32::from(preemption_may_help) | u32::from(regardless_of_pods) << 1;
         }
-        let kinds = [false, true];
-        *reasons =
-            kinds.map(|preemption_may_help| Reason { text: text.to_owned(), preemption_may_help }).into();
-        let group = |preemption_may_help| Group { by, reason: text.to_owned(), preemption_may_help };
+        let kinds = [(false, false), (true, false), (false, true), (true, true)];
+        let reason = |(preemption_may_help, regardless_of_pods)| Reason {
+            text: text.to_owned(),
+            preemption_may_help,
+            regardless_of_pods,
+        };
+        *reasons = kinds.map(reason).into();
+        let group = |(preemption_may_help, _)| Group { by, reason: text.to_owned(), preemption_may_help };
         rejected.groups = kinds.map(group).into();
     }
 }
@@ -197,13 +200,7 @@ impl Decider {
                 let process = self.metrics().process();
                 process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
                 process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
-                let depends = |group: &Group| match group.by {
-                    _ if group.preemption_may_help => true,
-                    By::Seat(seat) | By::Oversize(seat) => may_depend_on_pods(participants[seat].backend),
-                    _ => false,
-                };
-                let depends_on_pods = !self.hooks.is_empty() || rejected.groups.iter().any(depends);
-                self.pace_retries(call, participants, Filtered { rejected, reasons, depends_on_pods })
+                self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
                 Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
@@ -310,7 +307,12 @@ impl Decider {
                 reason::prefixed(participants[seat].backend.settings.name.as_str(), &group.reason)
             }
         };
-        Reason { text, preemption_may_help: group.preemption_may_help }
+        let depends_on_pods = match group.by {
+            By::Seat(seat) | By::Oversize(seat) => may_depend_on_pods(participants[seat].backend),
+            _ => false,
+        };
+        let regardless_of_pods = self.hooks.is_empty() && !depends_on_pods;
+        Reason { text, preemption_may_help: group.preemption_may_help, regardless_of_pods }
     }
 }
 

@@ -14,7 +14,7 @@ pub mod v1alpha1 {
     include!("gen/v1alpha1.rs");
 }
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
@@ -35,6 +35,9 @@ use self::{
     },
 };
 use super::{Caller, Door, Received, ReplyBody, Served, answer::CallRefusal, call_guard::CallGuard, survive};
+
+/// The most reasons of an answer that are not summarized.
+const MOST_REASONS: usize = 16;
 
 const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 
@@ -234,9 +237,7 @@ impl PluginCall<'_> {
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
-        let regardless_of_pods = !filtered.depends_on_pods;
-        let rejections = rejections(offered, filtered);
-        Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, regardless_of_pods })
+        Ok(Placement { rejections: rejections(offered, filtered), totals, call: id, keep, bind_timeout_ms })
     }
 
     /// The totals of the accepted nodes, if kube-scheduler scores them and they do not depend on which are left: a call of
@@ -303,13 +304,14 @@ impl Served {
 }
 
 fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
-    let Filtered { rejected, reasons, .. } = filtered;
+    let Filtered { rejected, reasons } = filtered;
     let mut rejections: Vec<_> = reasons
         .into_iter()
         .map(|reason| Rejection {
             reason: reason.text,
             preemption_may_help: reason.preemption_may_help,
             positions: Vec::new(),
+            regardless_of_pods: reason.regardless_of_pods,
         })
         .collect();
     for (at, group) in rejected.nodes.iter().enumerate() {
@@ -318,6 +320,32 @@ fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
         }
     }
     rejections.retain(|rejection| !rejection.positions.is_empty());
+    bounded(rejections)
+}
+
+/// The most frequent reasons. The rest are one for each kind: kube-scheduler writes all of them into the condition of the pod.
+fn bounded(mut rejections: Vec<Rejection>) -> Vec<Rejection> {
+    if rejections.len() <= MOST_REASONS {
+        return rejections;
+    }
+    rejections.sort_by_key(|rejection| Reverse(rejection.positions.len()));
+    let rare = rejections.split_off(MOST_REASONS);
+    let text = format!("one of {} other reasons, which extender-gateway explain shows", rare.len());
+    for Rejection { positions, preemption_may_help, regardless_of_pods, .. } in rare {
+        let is_same = |other: &&mut Rejection| {
+            (other.preemption_may_help, other.regardless_of_pods) == (preemption_may_help, regardless_of_pods)
+        };
+        match rejections[MOST_REASONS..].iter_mut().find(is_same) {
+            Some(others) => others.positions.extend(positions),
+            None => rejections.push(Rejection {
+                reason: text.clone(),
+                preemption_may_help,
+                positions,
+                regardless_of_pods,
+            }),
+        }
+    }
+    rejections[MOST_REASONS..].iter_mut().for_each(|others| others.positions.sort_unstable());
     rejections
 }
 
@@ -327,4 +355,31 @@ fn in_milliseconds(timeout: Duration) -> u32 {
 
 fn invalid(what: &str) -> CallRefusal {
     CallError::Request(what.to_owned()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_REASONS, Rejection, bounded};
+
+    #[test]
+    fn rare_reasons_are_one_for_each_kind() {
+        let rejection = |at: u32| Rejection {
+            reason: format!("reason {at}"),
+            // The first one is the most frequent.
+            positions: if at == 0 { vec![90, 91] } else { vec![60 - at] },
+            preemption_may_help: at == 20,
+            regardless_of_pods: false,
+        };
+        let all = |count: u32| (0..count).map(rejection).collect::<Vec<_>>();
+        assert_eq!(bounded(all(16)), all(16));
+        let left = bounded(all(21));
+        assert_eq!(left[..MOST_REASONS], all(16));
+        let others = |positions: &[u32], preemption_may_help| Rejection {
+            reason: "one of 5 other reasons, which extender-gateway explain shows".to_owned(),
+            preemption_may_help,
+            positions: positions.into(),
+            regardless_of_pods: false,
+        };
+        assert_eq!(left[MOST_REASONS..], [others(&[41, 42, 43, 44], false), others(&[40], true)]);
+    }
 }

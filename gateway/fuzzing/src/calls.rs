@@ -21,7 +21,7 @@ const LONGEST_ERROR: usize = 4 << 10;
 pub fn filter(bytes: &[u8]) {
     let Some(request) = request(bytes) else { return };
     let rejected = rejected(&request.names);
-    let reasons = [Reason { text: "no".to_owned(), preemption_may_help: false }];
+    let reasons = [Reason { text: "no".to_owned(), ..Reason::default() }];
     let reply = pieces(filtered(&request, &rejected, &reasons));
     bounded(&reply, bytes);
     // Skipped values are not checked, and an object is returned unchanged.

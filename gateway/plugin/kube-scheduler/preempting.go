@@ -97,7 +97,7 @@ func newPreempting(ctx context.Context, args runtime.Object, given fwk.Handle) (
 // PostFilter preempts, and adds why the plugin has rejected nodes.
 func (p *preempting) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
 	defer plugin.Recovered(ctx, "PostFilter", &status)
-	result, status := p.preemption.PostFilter(ctx, state, pod, statuses)
+	result, status := p.preemption.PostFilter(ctx, state, pod, p.candidates(ctx, state, pod, statuses))
 	if status.IsRejected() {
 		_, why := p.Plugin.PostFilter(ctx, state, pod, statuses)
 		status = fwk.NewStatus(status.Code(), append(status.Reasons(), why.Reasons()...)...)

@@ -139,7 +139,12 @@ fn nodes(list: &str, names: &[&str], offered: &'static [u8]) -> Nodes {
 }
 
 fn rejection(reason: &str, preemption_may_help: bool, positions: &[u32]) -> Rejection {
-    Rejection { reason: reason.into(), preemption_may_help, positions: positions.into() }
+    Rejection {
+        reason: reason.into(),
+        preemption_may_help,
+        positions: positions.into(),
+        ..Rejection::default()
+    }
 }
 
 /// Refuses some nodes, and scores each by its name's last letter.
@@ -257,7 +262,6 @@ async fn an_answer_says_whether_a_pod_that_leaves_can_change_it() {
     let usage = || reading::with_part(reading::names(), NodePart::Usage);
     for (declared, settings, expected) in [
         (pure(reading::names()), "filter: {}", true),
-        (pure(reading::names()), "filter: {preemptionMayHelp: Honored}", false),
         (pure(usage()), "filter: {}", false),
         (info(reading::names()), "filter: {}", false),
     ] {
@@ -271,12 +275,8 @@ async fn an_answer_says_whether_a_pod_that_leaves_can_change_it() {
         for name in ["a", "b"] {
             plugin.gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
         }
-        let Outcome::Placement(Placement { regardless_of_pods, .. }) =
-            plugin.outcome(nodes("1", &["a", "b"], b"")).await
-        else {
-            panic!("the list is unknown")
-        };
-        assert_eq!(regardless_of_pods, expected, "{settings}");
+        let (rejections, _) = plugin.place(nodes("1", &["a", "b"], b"")).await;
+        assert_eq!(rejections[0].regardless_of_pods, expected, "{settings}");
     }
 }
 

@@ -59,12 +59,14 @@ impl From<Vec<u8>> for Body {
 }
 
 /// A reason as kube-scheduler receives it, for each group of [`Rejected`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reason {
     /// The text; safe for kube-scheduler (`extender_gateway_core::reason`).
     pub text: String,
     /// Whether it is in `FailedNodes` instead of `FailedAndUnresolvableNodes`.
     pub preemption_may_help: bool,
+    /// Whether no pod that leaves a node changes it. Extenders cannot say so.
+    pub regardless_of_pods: bool,
 }
 
 /// The reply to filter: `ExtenderFilterResult`.

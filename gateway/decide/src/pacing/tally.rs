@@ -105,6 +105,7 @@ mod tests {
         let reason = |(text, helps, _): &(&str, bool, u32)| Reason {
             text: (*text).to_owned(),
             preemption_may_help: *helps,
+            ..Reason::default()
         };
         (Rejected { groups: vec![group; groups.len()], nodes }, groups.iter().map(reason).collect())
     }

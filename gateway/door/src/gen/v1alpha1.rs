@@ -123,10 +123,6 @@ pub struct Placement {
     /// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
     #[prost(uint32, tag = "5")]
     pub bind_timeout_ms: u32,
-    /// OPTIONAL. No pod that leaves a node changes the rejections: what rejected the nodes does not depend on pods there, and evicting them
-    /// does not help. Absent: it may.
-    #[prost(bool, tag = "6")]
-    pub regardless_of_pods: bool,
 }
 /// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
 /// second: so policies are still called, and seen to be as pure as they say.
@@ -186,6 +182,10 @@ pub struct Rejection {
     /// REQUIRED. Positions in the list, ascending.
     #[prost(uint32, repeated, tag = "3")]
     pub positions: ::prost::alloc::vec::Vec<u32>,
+    /// OPTIONAL. No pod that leaves these nodes changes it: what rejected them does not depend on pods. Absent: one may. Then kube-scheduler
+    /// may evict pods from them if its own filters reject them, too, as it does for an extender, which is not asked about such nodes.
+    #[prost(bool, tag = "4")]
+    pub regardless_of_pods: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScoreRequest {

@@ -577,11 +577,8 @@ type Placement struct {
 	Keep *Keep `protobuf:"bytes,4,opt,name=keep,proto3" json:"keep,omitempty"`
 	// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
 	BindTimeoutMs uint32 `protobuf:"varint,5,opt,name=bind_timeout_ms,json=bindTimeoutMs,proto3" json:"bind_timeout_ms,omitempty"`
-	// OPTIONAL. No pod that leaves a node changes the rejections: what rejected the nodes does not depend on pods there, and evicting them
-	// does not help. Absent: it may.
-	RegardlessOfPods bool `protobuf:"varint,6,opt,name=regardless_of_pods,json=regardlessOfPods,proto3" json:"regardless_of_pods,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Placement) Reset() {
@@ -647,13 +644,6 @@ func (x *Placement) GetBindTimeoutMs() uint32 {
 		return x.BindTimeoutMs
 	}
 	return 0
-}
-
-func (x *Placement) GetRegardlessOfPods() bool {
-	if x != nil {
-		return x.RegardlessOfPods
-	}
-	return false
 }
 
 // An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
@@ -930,9 +920,12 @@ type Rejection struct {
 	// OPTIONAL. Whether evicting pods from these nodes may help. Absent: it does not (UnschedulableAndUnresolvable).
 	PreemptionMayHelp bool `protobuf:"varint,2,opt,name=preemption_may_help,json=preemptionMayHelp,proto3" json:"preemption_may_help,omitempty"`
 	// REQUIRED. Positions in the list, ascending.
-	Positions     []uint32 `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Positions []uint32 `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
+	// OPTIONAL. No pod that leaves these nodes changes it: what rejected them does not depend on pods. Absent: one may. Then kube-scheduler
+	// may evict pods from them if its own filters reject them, too, as it does for an extender, which is not asked about such nodes.
+	RegardlessOfPods bool `protobuf:"varint,4,opt,name=regardless_of_pods,json=regardlessOfPods,proto3" json:"regardless_of_pods,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Rejection) Reset() {
@@ -984,6 +977,13 @@ func (x *Rejection) GetPositions() []uint32 {
 		return x.Positions
 	}
 	return nil
+}
+
+func (x *Rejection) GetRegardlessOfPods() bool {
+	if x != nil {
+		return x.RegardlessOfPods
+	}
+	return false
 }
 
 type ScoreRequest struct {
@@ -1375,7 +1375,7 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\tplacement\x18\x01 \x01(\v2!.extender.door.v1alpha1.PlacementH\x00R\tplacement\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\"\r\n" +
-	"\vUnknownList\"\xa2\x02\n" +
+	"\vUnknownList\"\xf4\x01\n" +
 	"\tPlacement\x12A\n" +
 	"\n" +
 	"rejections\x18\x01 \x03(\v2!.extender.door.v1alpha1.RejectionR\n" +
@@ -1383,8 +1383,7 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\x06totals\x18\x02 \x01(\v2\x1e.extender.door.v1alpha1.TotalsR\x06totals\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x120\n" +
 	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\x12&\n" +
-	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\x12,\n" +
-	"\x12regardless_of_pods\x18\x06 \x01(\bR\x10regardlessOfPods\"n\n" +
+	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\"n\n" +
 	"\x04Keep\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\bR\tnamespace\x12\x16\n" +
@@ -1398,11 +1397,12 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\bnodes_at\x18\x02 \x01(\x04R\anodesAt\"G\n" +
 	"\vTellRequest\x128\n" +
 	"\achanges\x18\x03 \x03(\v2\x1e.extender.door.v1alpha1.ChangeR\achanges\"\x0e\n" +
-	"\fTellResponse\"q\n" +
+	"\fTellResponse\"\x9f\x01\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x13preemption_may_help\x18\x02 \x01(\bR\x11preemptionMayHelp\x12\x1c\n" +
-	"\tpositions\x18\x03 \x03(\rR\tpositions\"U\n" +
+	"\tpositions\x18\x03 \x03(\rR\tpositions\x12,\n" +
+	"\x12regardless_of_pods\x18\x04 \x01(\bR\x10regardlessOfPods\"U\n" +
 	"\fScoreRequest\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\fR\x03pod\x123\n" +
 	"\x05nodes\x18\x02 \x01(\v2\x1d.extender.door.v1alpha1.NodesR\x05nodes\"\x9e\x01\n" +

@@ -19,7 +19,11 @@ fn rejected(nodes: &[Option<u32>]) -> Rejected {
 
 fn reasons() -> Vec<Reason> {
     [("no \"gpu\"", false), ("full", true)]
-        .map(|(text, preemption_may_help)| Reason { text: text.into(), preemption_may_help })
+        .map(|(text, preemption_may_help)| Reason {
+            text: text.into(),
+            preemption_may_help,
+            ..Reason::default()
+        })
         .into()
 }
 

@@ -12,7 +12,7 @@ fn tell(conditions: &mut Conditions, pod: u64, policies: u64, texts: &[(&str, us
     let group = Group { by: By::Seat(0), reason: String::new(), preemption_may_help: false };
     let nodes = (0_u32..).zip(texts).flat_map(|(at, (_, nodes))| vec![Some(at); *nodes]).collect();
     let rejected = Rejected { groups: vec![group; texts.len()], nodes };
-    let reason = |(text, _): &(&str, usize)| Reason { text: (*text).to_owned(), preemption_may_help: false };
+    let reason = |(text, _): &(&str, usize)| Reason { text: (*text).to_owned(), ..Reason::default() };
     let reasons: Vec<_> = texts.iter().map(reason).collect();
     conditions.tell(pod, policies, &Tally::of(&rejected, &reasons), Instant::now())
 }
