@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
-.PHONY: previous rolling soak bench-sdk book config-record programs packages torture image image-test image-reproducible scheduler-image scheduler-image-test dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%) plugin
+.PHONY: previous rolling soak bench-sdk bench-scheduler-perf book config-record programs packages torture image image-test image-reproducible scheduler-image scheduler-image-test dist proto proto-record proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%) plugin
 .PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
@@ -83,18 +83,26 @@ matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 
 # Without PODS, as a part of `make nightly`, 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
 rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
-rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
+rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled, through both doors: 3 minutes
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
 
 # The last commit whose policies and gateway speak the policy API before this one.
 PREVIOUS := 8c4c033a18d6823c0c581324b06b84d79ea3f70b
+# The last commit whose plugin and gateway speak the plugin's protocol before this one.
+PREVIOUS_PLUGIN := 3a92d7ccb48e1e7953647654dd3037e3b4274730
+PREVIOUS_BUILD = cargo build --locked --release --manifest-path $(TARGET)/previous/$1/Cargo.toml --target-dir $(TARGET)/previous/target -p extender-gateway
 previous: export EXTENDER_PREVIOUS_BIN_DIR := $(TARGET)/previous/target/release
-previous: binaries go ## Gateway and policies of the version before, beside those of this one
-	rm -rf $(TARGET)/previous/source && mkdir -p $(TARGET)/previous/source
+previous: binaries go ## Gateway, policies and plugin of the version before, beside those of this one
+	rm -rf $(TARGET)/previous/source $(TARGET)/previous/plugin-source
+	mkdir -p $(TARGET)/previous/source $(TARGET)/previous/plugin-source $(EXTENDER_PREVIOUS_BIN_DIR)/plugin
 	git archive $(PREVIOUS) | tar -x -C $(TARGET)/previous/source
-	cargo build --locked --release --manifest-path $(TARGET)/previous/source/Cargo.toml --target-dir $(TARGET)/previous/target \
-	  -p extender-gateway -p extender-policies --bins
+	git archive $(PREVIOUS_PLUGIN) | tar -x -C $(TARGET)/previous/plugin-source
+	$(call PREVIOUS_BUILD,plugin-source) --bin extender-gateway
+	cp $(EXTENDER_PREVIOUS_BIN_DIR)/extender-gateway $(EXTENDER_PREVIOUS_BIN_DIR)/plugin
+	cd $(TARGET)/previous/plugin-source/gateway/plugin/kube-scheduler && CGO_ENABLED=0 go build -o $(EXTENDER_PREVIOUS_BIN_DIR)/plugin .
+	$(call PREVIOUS_BUILD,source) -p extender-policies --bins
 	cd tests && go test -count=1 -v -run TestVersionsFindEachOther ./conformance
+	cd tests && go test -count=1 -timeout 10m -v -run TestPluginVersions ./e2e
 
 config-record: export EXTENDER_CONFIG_RECORD := yes
 config-record: rust ## Writes the fields of the configuration to its documentation, example and chart
@@ -137,6 +145,15 @@ bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language,
 	cd tests && go run ./bench/languages
 	cd tests && go run ./bench/pods --contenders echo,gateway --declare pure,node --table on --language rust,python \
 	  --workload few-deployments,all-different $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# In each of ROUNDS the contenders (none, plugin, http, echo) take turns. CONTENDERS, a regular expression, selects some.
+bench-scheduler-perf: export ARTIFACTS := $(TARGET)/bench/scheduler-perf
+bench-scheduler-perf: binaries go ## kube-scheduler's own benchmark, scheduler_perf, with 5,000 nodes (NODES=500 PODS=200: a small run)
+	rm -rf $(ARTIFACTS) && mkdir -p $(ARTIFACTS)
+	for round in $$(seq $(or $(ROUNDS),1)); do (cd tests/bench/schedulerperf && go test -timeout 6h -run '^$$' -data-items-dir $(ARTIFACTS) \
+	  -bench '/$(or $(CONTENDERS),.)/^(SchedulingBasic|TopologySpreading)$$/^(5000Nodes_10000Pods|5000Nodes_5000Pods)$$' \
+	  -nodes $(or $(NODES),0) -pods $(or $(PODS),0)); done | tee $(ARTIFACTS)/output.txt
+	awk -f tests/bench/schedulerperf/table.awk $(ARTIFACTS)/output.txt | tee $(ARTIFACTS)/table.md
 
 # `make test` does the same with fewer connections, for a few seconds. The connections need file descriptors: ulimit -n 8192.
 torture: binaries ## Attacks on the gateway, and what honest calls notice: 6 minutes

@@ -5,40 +5,41 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
 
 func TestRequiredAffinityIsHonoured(t *testing.T) {
-	s := newScenario(t, "required node affinity is honoured by node-affinity alone", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(12))
-	s.schedulerWithout(replaced, s.startNodePolicies())
-	for range 4 {
-		s.expectIn("eu-west-1b", requiring("eu-west-1b"))
-		s.expectIn("eu-west-1c", selecting("eu-west-1c"))
-	}
-	nowhere := requiring("eu-west-1z")
-	s.pods(nowhere)
-	s.expectRefused(nowhere, "0/12 nodes are available: 12 node(s) didn't match Pod's node affinity/selector."+
-		" preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.")
+	forEach(t, "required node affinity is honoured by node-affinity alone", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(12))
+		s.schedulerWithout(replaced, s.startNodePolicies())
+		for range 4 {
+			s.expectIn("eu-west-1b", requiring("eu-west-1b"))
+			s.expectIn("eu-west-1c", selecting("eu-west-1c"))
+		}
+		nowhere := requiring("eu-west-1z")
+		s.pods(nowhere)
+		s.expectRefused(nowhere, "0/12 nodes are available: 12 node(s) didn't match Pod's node affinity/selector."+
+			" preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.")
+	})
 }
 
 // The nodes are equal except for their zones. Racks add a weight to zone a, so that the weights of several terms
 // count.
 func TestPreferredAffinityDecidesAmongEquals(t *testing.T) {
-	s := newScenario(t, "preferred node affinity decides among equal nodes", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(12, objects.With(objects.RackLabel, "rack-1")))
-	s.schedulerWithout(replaced, s.startNodePolicies())
-	for range 4 {
-		s.expectIn("eu-west-1a", preferring(term(objects.ZoneLabel, "eu-west-1a", 10)))
-		s.expectIn("eu-west-1c", preferring(
-			term(objects.ZoneLabel, "eu-west-1a", 30), term(objects.ZoneLabel, "eu-west-1c", 70), term(objects.RackLabel, "rack-1", 50),
-		))
-		s.expectIn("eu-west-1b", preferring(
-			term(objects.ZoneLabel, "eu-west-1c", 40), term(objects.ZoneLabel, "eu-west-1b", 25), term(corev1.LabelOSStable, "linux", 1),
-			term(objects.ZoneLabel, "eu-west-1b", 25),
-		))
-	}
+	forEach(t, "preferred node affinity decides among equal nodes", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(12, objects.With(objects.RackLabel, "rack-1")))
+		s.schedulerWithout(replaced, s.startNodePolicies())
+		for range 4 {
+			s.expectIn("eu-west-1a", preferring(term(objects.ZoneLabel, "eu-west-1a", 10)))
+			s.expectIn("eu-west-1c", preferring(
+				term(objects.ZoneLabel, "eu-west-1a", 30), term(objects.ZoneLabel, "eu-west-1c", 70), term(objects.RackLabel, "rack-1", 50),
+			))
+			s.expectIn("eu-west-1b", preferring(
+				term(objects.ZoneLabel, "eu-west-1c", 40), term(objects.ZoneLabel, "eu-west-1b", 25), term(corev1.LabelOSStable, "linux", 1),
+				term(objects.ZoneLabel, "eu-west-1b", 25),
+			))
+		}
+	})
 }
 
 // expectIn creates the pod and expects it in this zone.

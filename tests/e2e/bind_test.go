@@ -29,13 +29,13 @@ func (s *scenario) bindingEntry(address string) configv1.Extender {
 }
 
 func TestTheBuiltInBinderBinds(t *testing.T) {
-	forEach(t, "the gateway binds 50 pods itself", gatewayOnly, bothModes, func(s *scenario) {
+	forEach(t, "the gateway binds 50 pods itself", nightlyDoors, bothModes, func(s *scenario) {
 		s.bindMany(s.builtIn())
 	})
 }
 
 func TestABackendBinds(t *testing.T) {
-	forEach(t, "a backend binds 50 pods and annotates them with their node's zone", gatewayOnly, bothModes, func(s *scenario) {
+	forEach(t, "a backend binds 50 pods and annotates them with their node's zone", bothDoors, bothModes, func(s *scenario) {
 		config := s.builtIn()
 		config.Binder = product.LabelBinder
 		config.Backends = append(config.Backends, s.labelBinder())
@@ -64,12 +64,12 @@ func (s *scenario) labelBinder() product.Backend {
 func (s *scenario) bindMany(config product.Config) []*corev1.Pod {
 	s.Helper()
 	s.nodes(objects.Nodes(30))
-	counter := s.count(serveGateway(s, config).Address)
-	s.scheduler(entriesOf(s.bindingEntry(counter.address)), controlplane.DefaultScores)
+	gateway := serveGateway(s, config)
+	s.scheduler(entriesOf(s.bindingEntry(gateway.Address)), controlplane.DefaultScores)
 	pods := objects.NewReplicaSet(search, "indexer", nil).Pods(50)
 	s.pods(pods...)
 	s.expectScheduled(pods)
-	if binds := counter.binds.Load(); binds != int64(len(pods)) {
+	if binds := s.calls(gateway, "bind"); binds != len(pods) {
 		s.Errorf("%d binds for %d pods", binds, len(pods))
 	}
 	return s.current(s.ctx, pods)

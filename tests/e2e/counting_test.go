@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -8,7 +9,25 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/process"
 )
+
+// calls is how many calls of a verb the gateway has answered, through any door.
+func (s *scenario) calls(gateway *process.Server, verb string) (sum int) {
+	s.Helper()
+	address, err := gateway.Line(s.ctx, "metrics listening on ")
+	s.must(err)
+	values, err := product.Metrics(s.ctx, address)
+	s.must(err)
+	for series, value := range values {
+		if strings.HasPrefix(series, fmt.Sprintf("extender_gateway_calls_total{verb=%q", verb)) {
+			sum += int(value)
+		}
+	}
+	return sum
+}
 
 // counter is a proxy between kube-scheduler and an extender that counts the filter and bind calls.
 type counter struct {

@@ -59,7 +59,7 @@ func TestTheDemosPoliciesDecideAtItsPaths(t *testing.T) {
 }
 
 func TestTheDemoItselfDecidesBehindTheGateway(t *testing.T) {
-	forEach(t, "the demo as it is decides behind the gateway, configured by scheduler-config --import", gatewayOnly, bothModes, func(s *scenario) {
+	forEach(t, "the demo as it is decides behind the gateway, configured by scheduler-config --import", nightlyDoors, bothModes, func(s *scenario) {
 		demo := newDemo(s)
 		asking, err := product.StartNodePolicy(s.ctx, shared.Dir, product.HTTPExtender)
 		s.must(err)
@@ -80,7 +80,7 @@ func TestTheDemoItselfDecidesBehindTheGateway(t *testing.T) {
 
 // The demo does not bind; here its bind creates the Binding, as extenders that bind do.
 func TestAnExtenderBindsBehindTheGateway(t *testing.T) {
-	forEach(t, "an HTTP extender binds pods behind the gateway, configured by scheduler-config --import", gatewayOnly, namesOnly, func(s *scenario) {
+	forEach(t, "an HTTP extender binds pods behind the gateway, configured by scheduler-config --import", nightlyDoors, namesOnly, func(s *scenario) {
 		demo := newDemo(s)
 		asking, err := product.StartNodePolicy(s.ctx, shared.Dir, product.HTTPExtender)
 		s.must(err)
@@ -112,7 +112,7 @@ func TestVictimsThatAnExtenderAddsAreEvicted(t *testing.T) {
 		{"without preempt.addedVictims nothing is evicted", ""},
 	} {
 		t.Run(c.title, func(t *testing.T) {
-			forEach(t, c.title, gatewayOnly, bothModes, func(s *scenario) {
+			forEach(t, c.title, nightlyDoors, bothModes, func(s *scenario) {
 				demo := newDemo(s)
 				asking, err := product.StartNodePolicy(s.ctx, shared.Dir, product.HTTPExtender)
 				s.must(err)

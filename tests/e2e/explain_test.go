@@ -17,38 +17,39 @@ import (
 )
 
 func TestExplainSaysWherePodsAreAndWhy(t *testing.T) {
-	s := newScenario(t, "explain says where a pod went and by which scores, and why another fits nowhere", gatewayFront{}, controlplane.Names)
-	nodes := slices.DeleteFunc(objects.Nodes(24), func(n *corev1.Node) bool { return forbidden(batchPod(), n.Labels) == "" })
-	s.nodes(nodes)
-	policies := []policy{
-		refusing("rack-drain"), refusing("tenant-quota"), refusing("zone-preference").alsoScoring(2), scoring("rack-preference", 1),
-	}
-	gateway := serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies))))
-	s.scheduler(entriesOf(controlplane.ExtenderEntry(gateway.Address, s.mode)), controlplane.ExtenderScoresOnly)
-	admin := s.adminOf(gateway)
+	forEach(t, "explain says where a pod went and by which scores, and why another fits nowhere", bothDoors, namesOnly, func(s *scenario) {
+		nodes := slices.DeleteFunc(objects.Nodes(24), func(n *corev1.Node) bool { return forbidden(batchPod(), n.Labels) == "" })
+		s.nodes(nodes)
+		policies := []policy{
+			refusing("rack-drain"), refusing("tenant-quota"), refusing("zone-preference").alsoScoring(2), scoring("rack-preference", 1),
+		}
+		gateway := serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies))))
+		s.scheduler(entriesOf(controlplane.ExtenderEntry(gateway.Address, s.mode)), controlplane.ExtenderScoresOnly)
+		admin := s.adminOf(gateway)
 
-	placed, nowhere := plainPod("checkout"), batchPod()
-	s.pods(placed, nowhere)
-	s.boundTo(placed)
-	s.refused(nowhere, corev1.PodReasonUnschedulable)
-	s.expectExplained(placed, nodes, policies, s.explained(admin, placed, "prioritize"))
-	s.expectExplained(nowhere, nodes, policies, s.explained(admin, nowhere, "filter"))
-	for _, pod := range []*corev1.Pod{placed, nowhere} {
-		text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+		placed, nowhere := plainPod("checkout"), batchPod()
+		s.pods(placed, nowhere)
+		s.boundTo(placed)
+		s.refused(nowhere, corev1.PodReasonUnschedulable)
+		s.expectExplained(placed, nodes, policies, s.explained(admin, placed, "prioritize"))
+		s.expectExplained(nowhere, nodes, policies, s.explained(admin, nowhere, "filter"))
+		for _, pod := range []*corev1.Pod{placed, nowhere} {
+			text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+			s.must(err)
+			results.note("explain pod/" + pod.Name + ":\n" + text)
+		}
+		text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, nowhere.Namespace, nowhere.Labels["app"])
 		s.must(err)
-		results.note("explain pod/" + pod.Name + ":\n" + text)
-	}
-	text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, nowhere.Namespace, nowhere.Labels["app"])
-	s.must(err)
-	want := "1 pod of deployment/" + nowhere.Labels["app"] + " waits for a node.\nPod " + nowhere.Namespace + "/" + nowhere.Name + " is not scheduled"
-	if !strings.HasPrefix(text, want) {
-		s.Errorf("explain deployment/%s says\n%s\ninstead of\n%s", nowhere.Labels["app"], text, want)
-	}
-	// All of its pods are placed.
-	if text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, placed.Namespace, placed.Labels["app"]); err == nil ||
-		!strings.Contains(err.Error(), "waits for a node") {
-		s.Errorf("explain deployment/%s says %q, %v", placed.Labels["app"], text, err)
-	}
+		want := "1 pod of deployment/" + nowhere.Labels["app"] + " waits for a node.\nPod " + nowhere.Namespace + "/" + nowhere.Name + " is not scheduled"
+		if !strings.HasPrefix(text, want) {
+			s.Errorf("explain deployment/%s says\n%s\ninstead of\n%s", nowhere.Labels["app"], text, want)
+		}
+		// All of its pods are placed.
+		if text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, placed.Namespace, placed.Labels["app"]); err == nil ||
+			!strings.Contains(err.Error(), "waits for a node") {
+			s.Errorf("explain deployment/%s says %q, %v", placed.Labels["app"], text, err)
+		}
+	})
 }
 
 // adminOf is the gateway's admin address.

@@ -92,7 +92,7 @@ func TestAnExtendersAnswerWithoutVerdictIsAboutOnePod(t *testing.T) {
 			sentence += ", when it is ignorable, too"
 		}
 		t.Run(fmt.Sprintf("%s/%s/ignorable=%t", c.behindGateway.name, c.noVerdict.name, c.ignorable), func(t *testing.T) {
-			forEach(t, sentence, gatewayOnly, namesOnly, func(s *scenario) {
+			forEach(t, sentence, nightlyDoors, namesOnly, func(s *scenario) {
 				nodes := objects.Nodes(3)
 				s.nodes(nodes)
 				j := startJudged(s, c.behindGateway, newJudging(s, nodes[0], c.noVerdict), c.ignorable)

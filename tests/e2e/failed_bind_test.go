@@ -53,27 +53,28 @@ func TestAPodWhoseBindFailsIsBoundAfterTheBackoff(t *testing.T) {
 		{"one pod that fills its node, with an uncertain end", 1, 1, 4000, uncertain},
 	} {
 		t.Run(c.title, func(t *testing.T) {
-			s := newScenario(t, "after a failed bind: "+c.title, gatewayFront{}, controlplane.Names)
-			s.nodes(objects.Nodes(c.nodes, cpus(4)))
-			binder := &failingBinder{fail: c.fail}
-			address := s.startGRPC(func(server *grpc.Server) { policyapi.RegisterPolicyServiceServer(server, binder) })
-			config := product.NewConfig(shared.Cluster, controlplane.Names, []product.Backend{
-				s.nodePolicy(product.NodeResources), {Name: "failing", URL: "http://" + address, Bind: &product.Bind{}},
+			forEach(t, "after a failed bind: "+c.title, nightlyDoors, namesOnly, func(s *scenario) {
+				s.nodes(objects.Nodes(c.nodes, cpus(4)))
+				binder := &failingBinder{fail: c.fail}
+				address := s.startGRPC(func(server *grpc.Server) { policyapi.RegisterPolicyServiceServer(server, binder) })
+				config := product.NewConfig(shared.Cluster, controlplane.Names, []product.Backend{
+					s.nodePolicy(product.NodeResources), {Name: "failing", URL: "http://" + address, Bind: &product.Bind{}},
+				})
+				config.Cluster.Kubeconfig, config.Binder = shared.Kubeconfig, "failing"
+				config.Pods = &product.Pods{Source: "Watch"}
+				gateway := serveGateway(s, config)
+				s.scheduler(entriesOf(s.bindingEntry(gateway.Address)), controlplane.DefaultScores)
+				pods := make([]*corev1.Pod, c.pods)
+				for i := range pods {
+					pods[i] = requesting("failed-bind", c.milli)
+				}
+				s.pods(pods...)
+				s.bound(pods...)
+				if binds := s.calls(gateway, "bind"); binds < 2*c.pods {
+					s.Errorf("%d binds for %d pods, the first of which fails", binds, c.pods)
+				}
+				s.expectNoNodeOverfull()
 			})
-			config.Cluster.Kubeconfig, config.Binder = shared.Kubeconfig, "failing"
-			config.Pods = &product.Pods{Source: "Watch"}
-			counter := s.count(serveGateway(s, config).Address)
-			s.scheduler(entriesOf(s.bindingEntry(counter.address)), controlplane.DefaultScores)
-			pods := make([]*corev1.Pod, c.pods)
-			for i := range pods {
-				pods[i] = requesting("failed-bind", c.milli)
-			}
-			s.pods(pods...)
-			s.bound(pods...)
-			if binds := counter.binds.Load(); binds < int64(2*c.pods) {
-				s.Errorf("%d binds for %d pods, the first of which fails", binds, c.pods)
-			}
-			s.expectNoNodeOverfull()
 		})
 	}
 }

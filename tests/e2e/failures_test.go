@@ -43,15 +43,15 @@ func freeze(server *process.Server) error { return server.Freeze() }
 func startAgain(s *scenario, p policy, server *process.Server) { startBackend(s, p, server.Address) }
 func thaw(s *scenario, _ policy, server *process.Server)       { s.must(server.Thaw()) }
 
-// forEachFault runs a case with each fault in names mode, and with the first one in both modes.
+// forEachFault runs a case with each fault in names mode, and with the first one in both modes and through both doors.
 func forEachFault(t *testing.T, sentence string, body func(*scenario, fault)) {
 	for i, fault := range []fault{stopped, neverSeen, frozen} {
-		modes := bothModes
+		modes, fronts := bothModes, bothDoors
 		if i > 0 {
-			modes = []controlplane.NodeMode{controlplane.Names}
+			modes, fronts = namesOnly, nightlyDoors
 		}
 		t.Run(fault.name, func(t *testing.T) {
-			forEach(t, fmt.Sprintf("%s (%s)", sentence, fault.name), gatewayOnly, modes, func(s *scenario) { body(s, fault) })
+			forEach(t, fmt.Sprintf("%s (%s)", sentence, fault.name), fronts, modes, func(s *scenario) { body(s, fault) })
 		})
 	}
 }

@@ -81,7 +81,9 @@ func (f *fleet) callFleet() *called {
 	entry.PureAnswers = "AskedEachTime"
 	dir, err := os.MkdirTemp(shared.Dir, "fleet-")
 	f.must(err)
-	gateway, err := product.StartGatewayWithHosts(f.ctx, dir, f.hosts, product.NewConfig(shared.Cluster, f.mode, []product.Backend{entry}))
+	config := product.NewConfig(shared.Cluster, f.mode, []product.Backend{entry})
+	config.Extender.Socket = f.socket
+	gateway, err := product.StartGatewayWithHosts(f.ctx, dir, f.hosts, config)
 	f.must(err)
 	f.keep(gateway)
 	return f.callGateway(gateway)
@@ -99,38 +101,39 @@ func connectedAddresses(count float64) metric {
 }
 
 func TestOneOfSeveralAddressesIsLost(t *testing.T) {
-	s := newScenario(t, "one of three addresses of a backend crashes: pods are scheduled with the others", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(60))
-	f := s.fleet(3)
-	for _, port := range f.ports {
-		f.start(port)
-	}
-	c := f.callFleet()
-	c.expectMetric(c.gateway, connectedAddresses(3))
-	replicas := objects.NewReplicaSet(shop, "reports", nil)
-	before, lost := replicas.Pods(30), f.ports[1]
-	c.pods(before...)
-	c.someOf(before, "to be scheduled", isBound)
-	c.must(f.servers[lost.IP()].Kill())
-	c.expectMetric(c.gateway, connectedAddresses(2))
-	c.bound(before...)
-	// Calls that were in progress at the lost address may have failed; those from now on may not.
-	tried, during := c.attempts(c.scheduler), replicas.Pods(30)
-	c.pods(during...)
-	c.expectOnGoodRacks(slices.Concat(before, during))
-	if since := c.attempts(c.scheduler).since(tried); since.failed > 0 {
-		c.Errorf("%.0f attempts failed although two addresses were left", since.failed)
-	}
-	c.expectEvidence(c.gateway, c.admin, during[0], evidence{
-		row:     regexp.MustCompile(fmt.Sprintf(`%s  +down: cannot connect to %s:%s: connection refused`, lost.Address(), fleetName, lost)),
-		status:  []string{"connected to 2 of 3 addresses"},
-		explain: []string{during[0].Name + " is on "},
-		metrics: []metric{connected(1)},
-		log:     []logLine{once("address of the backend is down", lost.Address())},
+	forEach(t, "one of three addresses of a backend crashes: pods are scheduled with the others", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(60))
+		f := s.fleet(3)
+		for _, port := range f.ports {
+			f.start(port)
+		}
+		c := f.callFleet()
+		c.expectMetric(c.gateway, connectedAddresses(3))
+		replicas := objects.NewReplicaSet(shop, "reports", nil)
+		before, lost := replicas.Pods(30), f.ports[1]
+		c.pods(before...)
+		c.someOf(before, "to be scheduled", isBound)
+		c.must(f.servers[lost.IP()].Kill())
+		c.expectMetric(c.gateway, connectedAddresses(2))
+		c.bound(before...)
+		// Calls that were in progress at the lost address may have failed; those from now on may not.
+		tried, during := c.attempts(c.scheduler), replicas.Pods(30)
+		c.pods(during...)
+		c.expectOnGoodRacks(slices.Concat(before, during))
+		if since := c.attempts(c.scheduler).since(tried); since.failed > 0 {
+			c.Errorf("%.0f attempts failed although two addresses were left", since.failed)
+		}
+		c.expectEvidence(c.gateway, c.admin, during[0], evidence{
+			row:     regexp.MustCompile(fmt.Sprintf(`%s  +down: cannot connect to %s:%s: connection refused`, lost.Address(), fleetName, lost)),
+			status:  []string{"connected to 2 of 3 addresses"},
+			explain: []string{during[0].Name + " is on "},
+			metrics: []metric{connected(1)},
+			log:     []logLine{once("address of the backend is down", lost.Address())},
+		})
+		f.start(lost)
+		c.expectMetric(c.gateway, connectedAddresses(3))
+		c.expectStatus(c.admin, noProblem, "No problem.", "connected to 3 of 3 addresses")
 	})
-	f.start(lost)
-	c.expectMetric(c.gateway, connectedAddresses(3))
-	c.expectStatus(c.admin, noProblem, "No problem.", "connected to 3 of 3 addresses")
 }
 
 func (c *called) expectOnGoodRacks(pods []*corev1.Pod) {
@@ -143,37 +146,38 @@ func (c *called) expectOnGoodRacks(pods []*corev1.Pod) {
 }
 
 func TestAnAddressThatIsNotServingGetsNoCalls(t *testing.T) {
-	s := newScenario(t, "an address whose health service reports NOT_SERVING gets no calls until it serves again", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(12))
-	f := s.fleet(2)
-	policies, healths := make([]*scripted.Policy, 2), make([]*health.Server, 2)
-	for i, port := range f.ports {
-		policies[i], healths[i] = scripted.New("racks", scripted.Accept), health.NewServer()
-		f.startGRPCAt(port.Address(), func(server *grpc.Server) {
-			policies[i].Register(server)
-			healthpb.RegisterHealthServer(server, healths[i])
-		})
-	}
-	c := f.callFleet()
-	c.expectMetric(c.gateway, connectedAddresses(2))
-	replicas, stops := objects.NewReplicaSet(shop, "reports", nil), f.ports[1].Address()
-	healths[1].SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	c.statusWith(c.admin, regexp.MustCompile(stops+`  +not called: UNAVAILABLE: its health service reports NOT_SERVING`))
-	before, pods := policies[1].Calls(), replicas.Pods(20)
-	c.pods(pods...)
-	c.bound(pods...)
-	if calls := policies[1].Calls() - before; calls > 0 {
-		c.Errorf("the address got %d calls", calls)
-	}
-	c.expectStatus(c.admin, noProblem, "No problem.")
-	healths[1].SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
-	c.statusWith(c.admin, regexp.MustCompile(stops+`  +connected `))
-	c.until("calls to the address", func(ctx context.Context) (bool, error) {
-		pod := replicas.Pod()
-		c.pods(pod)
-		c.boundTo(pod)
-		return policies[1].Calls() > before, nil
-	}, func() string { return "none" })
-	c.logged(c.gateway, once("NOT_SERVING; other addresses are used", stops))
-	c.logged(c.gateway, once("health of the address: serving again", stops))
+	forEach(t, "an address whose health service reports NOT_SERVING gets no calls until it serves again", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(12))
+		f := s.fleet(2)
+		policies, healths := make([]*scripted.Policy, 2), make([]*health.Server, 2)
+		for i, port := range f.ports {
+			policies[i], healths[i] = scripted.New("racks", scripted.Accept), health.NewServer()
+			f.startGRPCAt(port.Address(), func(server *grpc.Server) {
+				policies[i].Register(server)
+				healthpb.RegisterHealthServer(server, healths[i])
+			})
+		}
+		c := f.callFleet()
+		c.expectMetric(c.gateway, connectedAddresses(2))
+		replicas, stops := objects.NewReplicaSet(shop, "reports", nil), f.ports[1].Address()
+		healths[1].SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+		c.statusWith(c.admin, regexp.MustCompile(stops+`  +not called: UNAVAILABLE: its health service reports NOT_SERVING`))
+		before, pods := policies[1].Calls(), replicas.Pods(20)
+		c.pods(pods...)
+		c.bound(pods...)
+		if calls := policies[1].Calls() - before; calls > 0 {
+			c.Errorf("the address got %d calls", calls)
+		}
+		c.expectStatus(c.admin, noProblem, "No problem.")
+		healths[1].SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+		c.statusWith(c.admin, regexp.MustCompile(stops+`  +connected `))
+		c.until("calls to the address", func(ctx context.Context) (bool, error) {
+			pod := replicas.Pod()
+			c.pods(pod)
+			c.boundTo(pod)
+			return policies[1].Calls() > before, nil
+		}, func() string { return "none" })
+		c.logged(c.gateway, once("NOT_SERVING; other addresses are used", stops))
+		c.logged(c.gateway, once("health of the address: serving again", stops))
+	})
 }

@@ -74,12 +74,25 @@ type front interface {
 
 type gatewayFront struct{}
 
+// pluginFront is a gateway that kube-scheduler asks by its plugin: the gateways of its scenarios listen on a socket, and their
+// kube-schedulers have the plugin in place of the entries. What the entries say is in the gateway's configuration.
+type pluginFront struct {
+	gatewayFront
+	// isNightly is whether it runs only without -short.
+	isNightly bool
+}
+
 type plainFront struct{}
 
 var (
-	gatewayOnly     = []front{gatewayFront{}}
-	gatewayAndPlain = []front{gatewayFront{}, plainFront{}}
+	gatewayOnly = []front{gatewayFront{}}
+	bothDoors   = []front{gatewayFront{}, pluginFront{}}
+	// nightlyDoors are both doors, of which `make test` takes the first.
+	nightlyDoors = []front{gatewayFront{}, pluginFront{isNightly: true}}
+	allFronts    = []front{gatewayFront{}, pluginFront{}, plainFront{}}
 )
+
+func (pluginFront) name() string { return "plugin" }
 
 func (gatewayFront) name() string { return "gateway" }
 
@@ -125,6 +138,7 @@ func backendEntries(policies []policy, backends map[string]*process.Server) (lis
 
 func serveGateway(s *scenario, config product.Config) *process.Server {
 	s.Helper()
+	config.Extender.Socket = s.socket
 	server, err := product.StartGateway(s.ctx, shared.Dir, config)
 	s.must(err)
 	s.keep(server)

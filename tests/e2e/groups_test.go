@@ -47,7 +47,7 @@ func TestALimitDoesNotHoldForAGroup(t *testing.T) {
 	gateway := s.startSpreadWith("", map[string]any{
 		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
 	})
-	s.groupScheduler(gateway, "", "")
+	s.groupScheduler(gateway.Address, "", "")
 	trainers := objects.NewReplicaSet(shop, "trainer", nil)
 	group := s.group(trainers, "counted", size, schedulingv1beta1.PodGroupSpec{})
 	s.pods(group...)
@@ -62,7 +62,7 @@ func (s *scenario) onePerNode() (gateway string) {
 	s.Helper()
 	return s.startSpread(map[string]any{
 		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
-	})
+	}).Address
 }
 
 // A gang is bound when all of it has room, and not in part.
@@ -94,24 +94,25 @@ func TestNoHalfGangIsBound(t *testing.T) {
 // Two gangs that have room for one of them do not share it.
 func TestTwoGangsDoNotShareTheRoomOfOne(t *testing.T) {
 	const size = 4
-	s := newScenario(t, fmt.Sprintf("of two groups of %d pods one is bound while %d nodes take one pod each, and both when %d do", size, size, 2*size), gatewayFront{}, controlplane.Names)
-	all := objects.Nodes(2 * size)
-	s.nodes(all[:size])
-	s.groupScheduler(s.onePerNode(), "", "bind")
-	trainers := objects.NewReplicaSet(shop, "trainer", nil)
-	one := s.group(trainers, "one", size, schedulingv1beta1.PodGroupSpec{})
-	two := s.group(trainers, "two", size, schedulingv1beta1.PodGroupSpec{})
-	s.pods(preferApart(slices.Concat(one, two))...)
-	var first, second int
-	s.until("one group to be bound", func(ctx context.Context) (bool, error) {
-		first, second = s.countBound(ctx, one), s.countBound(ctx, two)
-		return first+second == size, nil
-	}, func() string { return fmt.Sprintf("%d pods of one group are bound and %d of the other", first, second) })
-	if first != 0 && second != 0 {
-		s.Errorf("%d pods of one group are bound and %d of the other", first, second)
-	}
-	s.nodes(all[size:])
-	s.boundApart(slices.Concat(one, two))
+	forEach(t, fmt.Sprintf("of two groups of %d pods one is bound while %d nodes take one pod each, and both when %d do", size, size, 2*size), nightlyDoors, namesOnly, func(s *scenario) {
+		all := objects.Nodes(2 * size)
+		s.nodes(all[:size])
+		s.groupScheduler(s.onePerNode(), "", "bind")
+		trainers := objects.NewReplicaSet(shop, "trainer", nil)
+		one := s.group(trainers, "one", size, schedulingv1beta1.PodGroupSpec{})
+		two := s.group(trainers, "two", size, schedulingv1beta1.PodGroupSpec{})
+		s.pods(preferApart(slices.Concat(one, two))...)
+		var first, second int
+		s.until("one group to be bound", func(ctx context.Context) (bool, error) {
+			first, second = s.countBound(ctx, one), s.countBound(ctx, two)
+			return first+second == size, nil
+		}, func() string { return fmt.Sprintf("%d pods of one group are bound and %d of the other", first, second) })
+		if first != 0 && second != 0 {
+			s.Errorf("%d pods of one group are bound and %d of the other", first, second)
+		}
+		s.nodes(all[size:])
+		s.boundApart(slices.Concat(one, two))
+	})
 }
 
 // The binds of a gang wait for each other, and for nothing after a member is deleted. Other pods do not wait.

@@ -95,39 +95,40 @@ func (teamRoom) changesOfNodes(pod *policyapi.Pod, rows []*policyapi.NodeRow) []
 // With kube-scheduler's own filters of resources and node affinity disabled, and the ready-made policies in their place, a
 // hook decides what these are told: the pods of a team fit where others do not.
 func TestHooksDecideWhatTheFiltersInPlaceOfKubeSchedulersSee(t *testing.T) {
-	s := newScenario(t, "hooks give the pods of a team more room in a zone, and nobody else", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(6, cpus(4)))
-	gateway := s.startWithHooks()
-	s.startScheduler(controlplane.SchedulerOptions{
-		Extenders: entriesOf(s.bindingEntry(gateway.Address)), Scores: controlplane.ExtenderScoresOnly, Without: replaced,
-	})
-	stranger := requesting("stranger", 6000)
-	var team []*corev1.Pod
-	for range 2 {
-		pod := requesting("trainer", 6000)
-		pod.Labels["team"] = "ml"
-		team = append(team, pod)
-	}
-	s.pods(append(team, stranger)...)
-	used := map[string]bool{}
-	for _, pod := range team {
-		node := s.boundTo(pod)
-		if zone := s.node(node).Labels[objects.ZoneLabel]; zone != teamZone || used[node] {
-			s.Errorf("%s is on %s in %s; expected a node of its own in %s", pod.Name, node, zone, teamZone)
+	forEach(t, "hooks give the pods of a team more room in a zone, and nobody else", bothDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(6, cpus(4)))
+		gateway := s.startWithHooks()
+		s.startScheduler(controlplane.SchedulerOptions{
+			Extenders: entriesOf(s.bindingEntry(gateway.Address)), Scores: controlplane.ExtenderScoresOnly, Without: replaced,
+		})
+		stranger := requesting("stranger", 6000)
+		var team []*corev1.Pod
+		for range 2 {
+			pod := requesting("trainer", 6000)
+			pod.Labels["team"] = "ml"
+			team = append(team, pod)
 		}
-		used[node] = true
-	}
-	if message := s.refused(stranger, corev1.PodReasonUnschedulable); !strings.Contains(message, "6 Insufficient cpu") {
-		s.Errorf("the condition of the stranger says %s", message)
-	}
-	admin := s.adminOf(gateway)
-	s.expectTold(s.explained(admin, team[0], "filter").Call("filter"), true)
-	s.expectTold(s.explained(admin, stranger, "filter").Call("filter"), false)
-	for _, pod := range []*corev1.Pod{team[0], stranger} {
-		text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
-		s.must(err)
-		results.note("explain pod/" + pod.Name + ", with hooks:\n" + text)
-	}
+		s.pods(append(team, stranger)...)
+		used := map[string]bool{}
+		for _, pod := range team {
+			node := s.boundTo(pod)
+			if zone := s.node(node).Labels[objects.ZoneLabel]; zone != teamZone || used[node] {
+				s.Errorf("%s is on %s in %s; expected a node of its own in %s", pod.Name, node, zone, teamZone)
+			}
+			used[node] = true
+		}
+		if message := s.refused(stranger, corev1.PodReasonUnschedulable); !strings.Contains(message, "6 Insufficient cpu") {
+			s.Errorf("the condition of the stranger says %s", message)
+		}
+		admin := s.adminOf(gateway)
+		s.expectTold(s.explained(admin, team[0], "filter").Call("filter"), true)
+		s.expectTold(s.explained(admin, stranger, "filter").Call("filter"), false)
+		for _, pod := range []*corev1.Pod{team[0], stranger} {
+			text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+			s.must(err)
+			results.note("explain pod/" + pod.Name + ", with hooks:\n" + text)
+		}
+	})
 }
 
 // startWithHooks runs the hooks and the two ready-made policies behind a gateway that binds: without kube-scheduler's filter of
@@ -268,29 +269,30 @@ func trainer(team string) *corev1.Pod {
 func TestAHookDecidesAboutAnnotationsPodAffinityAndSpread(t *testing.T) {
 	for _, failurePolicy := range []string{"Fail", "Ignore"} {
 		t.Run(failurePolicy, func(t *testing.T) {
-			s := newScenario(t, "a hook changes what the pods of a team ask for, and fails for a while, "+failurePolicy, gatewayFront{}, controlplane.Names)
-			isAway := &atomic.Bool{}
-			admin := s.startPlacement(isAway, failurePolicy)
-			for _, team := range []string{"ml", "ml", "web", "ml"} {
-				pod := trainer(team)
-				s.pods(pod)
-				s.expectTrainer(admin, pod, team == "ml")
-			}
-			isAway.Store(true)
-			unlucky, next := trainer("ml"), trainer("ml")
-			s.pods(unlucky)
-			if failurePolicy == "Ignore" {
-				s.expectTrainer(admin, unlucky, false)
-				isAway.Store(false)
-			} else {
-				if message := s.refused(unlucky, corev1.PodReasonSchedulerError); !strings.Contains(message, "spreading-hook") {
-					s.Errorf("the condition does not name the hook: %s", message)
+			forEach(t, "a hook changes what the pods of a team ask for, and fails for a while, "+failurePolicy, nightlyDoors, namesOnly, func(s *scenario) {
+				isAway := &atomic.Bool{}
+				admin := s.startPlacement(isAway, failurePolicy)
+				for _, team := range []string{"ml", "ml", "web", "ml"} {
+					pod := trainer(team)
+					s.pods(pod)
+					s.expectTrainer(admin, pod, team == "ml")
 				}
-				isAway.Store(false)
-				s.expectTrainer(admin, unlucky, true)
-			}
-			s.pods(next)
-			s.expectTrainer(admin, next, true)
+				isAway.Store(true)
+				unlucky, next := trainer("ml"), trainer("ml")
+				s.pods(unlucky)
+				if failurePolicy == "Ignore" {
+					s.expectTrainer(admin, unlucky, false)
+					isAway.Store(false)
+				} else {
+					if message := s.refused(unlucky, corev1.PodReasonSchedulerError); !strings.Contains(message, "spreading-hook") {
+						s.Errorf("the condition does not name the hook: %s", message)
+					}
+					isAway.Store(false)
+					s.expectTrainer(admin, unlucky, true)
+				}
+				s.pods(next)
+				s.expectTrainer(admin, next, true)
+			})
 		})
 	}
 }

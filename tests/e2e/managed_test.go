@@ -50,7 +50,7 @@ func inRack(rack string, pods []*corev1.Pod) []*corev1.Pod {
 }
 
 func TestAPolicyWithAManagedResourceIsAskedOnlyAboutPodsThatWantIt(t *testing.T) {
-	forEach(t, "a policy with a managed resource decides about pods that want it, and no others", gatewayAndPlain, bothModes, func(s *scenario) {
+	forEach(t, "a policy with a managed resource decides about pods that want it, and no others", allFronts, bothModes, func(s *scenario) {
 		s.nodes(gpuNodes())
 		s.scheduler(s.front.start(s, []policy{refusing("gpu-rack").managing(gpu)}), controlplane.DefaultScores)
 		wanting, misplaced := gpuPods("training"), inRack("rack-2", gpuPods("rendering"))

@@ -44,6 +44,8 @@ func (s *scenario) schedulerWithout(plugins []string, gateway *process.Server) {
 		Extenders: entriesOf(controlplane.ExtenderEntry(gateway.Address, controlplane.Names)),
 		Scores:    controlplane.ExtenderScoresOnly,
 		Without:   plugins,
+		// It binds pods more slowly than it decides.
+		APICalls: controlplane.DefaultLimit,
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestPodsLandOnlyWhereEveryPolicyAllows(t *testing.T) {
-	forEach(t, "pods land only where every policy allows", gatewayAndPlain, bothModes, func(s *scenario) {
+	forEach(t, "pods land only where every policy allows", allFronts, bothModes, func(s *scenario) {
 		s.nodes(objects.Nodes(24))
 		entries := s.front.start(s, []policy{
 			refusing("rack-drain"), refusing("tenant-quota"), refusing("zone-preference").alsoScoring(1),

@@ -41,25 +41,8 @@ func (p *throughPlugin) decisions(ctx context.Context, verb string) ([]loggedCal
 	return list.Items, json.Unmarshal([]byte(page), &list)
 }
 
-// count is the sum of a metric's series that begin with this.
-func count(values map[string]float64, series string) (sum float64) {
-	for name, value := range values {
-		if strings.HasPrefix(name, series) {
-			sum += value
-		}
-	}
-	return sum
-}
-
 // filterCalls is the number of filter calls that the gateway has answered.
-func (p *throughPlugin) filterCalls() float64 {
-	p.Helper()
-	address, err := p.gateway.Line(p.ctx, "metrics listening on ")
-	p.must(err)
-	values, err := product.Metrics(p.ctx, address)
-	p.must(err)
-	return count(values, `extender_gateway_calls_total{verb="filter"`)
-}
+func (p *throughPlugin) filterCalls() float64 { return float64(p.calls(p.gateway, "filter")) }
 
 // hints is how often kube-scheduler has taken the scores of the pod before.
 func (p *throughPlugin) hints(scheduler *process.Server) float64 {
@@ -106,9 +89,7 @@ func TestThroughThePluginEqualPodsShareAnAnswer(t *testing.T) {
 // startKubeScheduler is that of start. kube-scheduler signs no pod that it would spread.
 func (p *throughPlugin) startKubeScheduler() *process.Server {
 	p.Helper()
-	return p.startScheduler(controlplane.SchedulerOptions{
-		Scores: controlplane.ExtenderScoresOnly, Without: []string{"PodTopologySpread"}, GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket),
-	})
+	return p.startScheduler(controlplane.SchedulerOptions{Scores: controlplane.ExtenderScoresOnly, Without: []string{"PodTopologySpread"}})
 }
 
 // expectDecisions waits until the gateway's log has the decision about each pod, and returns one that was not asked about.

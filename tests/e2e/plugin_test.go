@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,15 +30,10 @@ type throughPlugin struct {
 
 func newThroughPlugin(t *testing.T, sentence string, policies ...policy) *throughPlugin {
 	t.Helper()
-	s := newScenario(t, "through the plugin: "+sentence, gatewayFront{}, controlplane.Names)
+	s := newScenario(t, sentence, pluginFront{}, controlplane.Names)
 	p := &throughPlugin{scenario: s, backends: startBackends(s, policies)}
 	p.config = product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, p.backends))
-	p.config.Requeue = "PodCondition"
-	// Not the test's own folder, whose path can be too long for a socket.
-	dir, err := os.MkdirTemp("", "eg-")
-	s.must(err)
-	s.Cleanup(func() { s.must(os.RemoveAll(dir)) })
-	p.config.Extender.Socket = filepath.Join(dir, "plugin.sock")
+	p.config.Requeue, p.config.Extender.Socket = "PodCondition", s.socket
 	return p
 }
 
@@ -48,7 +41,7 @@ func newThroughPlugin(t *testing.T, sentence string, policies ...policy) *throug
 func (p *throughPlugin) start() {
 	p.Helper()
 	p.startGateway()
-	p.startScheduler(controlplane.SchedulerOptions{Scores: controlplane.ExtenderScoresOnly, GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket)})
+	p.scheduler(nil, controlplane.ExtenderScoresOnly)
 }
 
 func (p *throughPlugin) startGateway() {
@@ -68,35 +61,6 @@ func (p *throughPlugin) label(node *corev1.Node, rack string) {
 	p.must(err)
 }
 
-// With the weights 2, 1 and 5 the order is node 0, 7, 3 (see scores_test.go), and node 0 is drained.
-func TestThroughThePluginTheBestAcceptedNodeWins(t *testing.T) {
-	p := newThroughPlugin(t, "the accepted node with the highest weighted sum wins", refusing("rack-drain"),
-		scoring("zone-preference", 2), scoring("disk-preference", 1), scoring("rack-preference", 5))
-	nodes := objects.Nodes(9)
-	nodes[0].Labels[objects.RackLabel] = "rack-2"
-	p.nodes(nodes)
-	p.start()
-	p.expectAllOn(nodes[7], objects.NewReplicaSet(shop, "checkout", nil).Pods(6))
-}
-
-// As TestNormalizedScoresDecide, with a fifth node that is drained. MinMax over all five would let node 3 win: the scores depend on the
-// nodes that are left, so PreScore asks for them.
-func TestThroughThePluginNormalizedScoresDecide(t *testing.T) {
-	p := newThroughPlugin(t, "scores are normalized over the nodes that are left", refusing("rack-drain"), scoring("zone-preference", 1),
-		scoring("disk-preference", 1), scoring("rack-preference", 2).normalized("MinMax"))
-	nodes := objects.Nodes(5)
-	nodes[2].Labels[objects.RackLabel] = "rack-3"
-	nodes[4].Labels[objects.RackLabel] = "rack-5"
-	// kube-scheduler takes the first one of equal nodes: the best one must be another.
-	nodes[0].Labels, nodes[1].Labels = nodes[1].Labels, nodes[0].Labels
-	for _, node := range nodes[:2] {
-		node.Labels[corev1.LabelHostname] = node.Name
-	}
-	p.nodes(nodes)
-	p.start()
-	p.expectAllOn(nodes[1], objects.NewReplicaSet(shop, "checkout", nil).Pods(6))
-}
-
 func TestThroughThePluginARefusedPodComesBackWhenItsNodeChanges(t *testing.T) {
 	p := newThroughPlugin(t, "a refused pod says why, and comes back when its node changes", refusing("rack-drain"))
 	nodes := objects.Nodes(3, objects.With(objects.RackLabel, "rack-2"))
@@ -111,17 +75,6 @@ func TestThroughThePluginARefusedPodComesBackWhenItsNodeChanges(t *testing.T) {
 	if node := p.boundTo(pod); node != nodes[1].Name {
 		p.Errorf("%s is on %s instead of %s", pod.Name, node, nodes[1].Name)
 	}
-}
-
-func TestThroughThePluginARefusedPodComesBackWhenItsPolicyChanges(t *testing.T) {
-	p := newThroughPlugin(t, "a refused pod comes back when its policy leaves Enforce", refusing("rack-drain"))
-	p.nodes(objects.Nodes(3, objects.With(objects.RackLabel, "rack-2")))
-	p.start()
-	pod := p.another()
-	p.refused(pod, corev1.PodReasonUnschedulable)
-	p.config.Backends[0].Mode = "Shadow"
-	p.must(p.config.Replace(p.file))
-	p.bound(pod)
 }
 
 // The policy rejects the node once. Its rejection can be resolved, so kube-scheduler evicts one of the pods there and tries again.
@@ -173,7 +126,7 @@ func TestThroughThePluginPodsWaitForTheGateway(t *testing.T) {
 	pod := p.another()
 	message := p.refused(pod, corev1.PodReasonSchedulerError)
 	results.note("a pod without a gateway: " + message)
-	for _, text := range []string{"no gateway answers", p.config.Extender.Socket, "start extender-gateway"} {
+	for _, text := range []string{"no gateway answers", p.socket, "start extender-gateway"} {
 		if !strings.Contains(message, text) {
 			p.Errorf("%q is not in the pod's condition: %s", text, message)
 		}
@@ -188,56 +141,14 @@ func TestThroughThePluginPodsWaitForTheGateway(t *testing.T) {
 	p.bound(p.another())
 }
 
-// It is the gateway that answers, so its own message is the pod's.
-func TestThroughThePluginAFailedPolicySaysSo(t *testing.T) {
-	drain := refusing("rack-drain")
-	p := newThroughPlugin(t, "pods wait for a policy that failed, and their condition names it", drain)
-	p.nodes(objects.Nodes(3))
-	p.start()
-	address := p.backends[drain.name].Address
-	p.must(p.backends[drain.name].Kill())
-	pod := p.another()
-	message := p.refused(pod, corev1.PodReasonSchedulerError)
-	if !strings.Contains(message, drain.name) || strings.Contains(message, "no gateway answers") {
-		p.Errorf("the pod's condition says %q", message)
-	}
-	results.note("a pod whose policy is away: " + message)
-	startBackend(p.scenario, drain, address)
-	p.bound(pod)
-}
-
-// startNodeResources has only node-resources look at requests: kube-scheduler's own plugin does not, and it binds pods more slowly than
-// it decides. Only events of kube-scheduler bring pods back.
+// startNodeResources has only node-resources look at requests: kube-scheduler's own plugin does not. Only events of kube-scheduler bring
+// pods back.
 func (p *throughPlugin) startNodeResources() {
 	p.Helper()
 	p.config.Backends = []product.Backend{p.nodePolicy(product.NodeResources)}
 	p.config.Pods, p.config.Requeue = &product.Pods{Source: "Watch"}, ""
 	p.startGateway()
-	p.startScheduler(controlplane.SchedulerOptions{
-		Scores: controlplane.ExtenderScoresOnly, Without: replaced, APICalls: controlplane.DefaultLimit,
-		GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket),
-	})
-}
-
-// As TestABurstNeedsKubeSchedulersOwnFit, in which an extender lets pods onto full nodes.
-func TestThroughThePluginPodsCountBeforeTheyAreBound(t *testing.T) {
-	p := newThroughPlugin(t, "a burst of pods is placed with node-resources alone, and each one counts for the next")
-	p.nodes(objects.Nodes(40, cpus(4)))
-	pods := podsOf("burst", 160, 1000)
-	p.pods(pods...)
-	p.startNodeResources()
-	p.bound(pods...)
-	p.expectNoNodeOverfull()
-}
-
-// As TestAFreedPlaceIsFoundAtTheNextEventAtTheLatest, in which an extender misses some.
-func TestThroughThePluginAFreedPlaceIsFoundAtOnce(t *testing.T) {
-	p := newThroughPlugin(t, "a waiting pod gets the place of a deleted one without another event")
-	p.nodes(objects.Nodes(1, cpus(4)))
-	p.startNodeResources()
-	if missed := p.replaceInTurn(asking(p.gateway), 20); missed > 0 {
-		p.Errorf("%d of 20 pods needed another event", missed)
-	}
+	p.schedulerWithout(replaced, p.gateway)
 }
 
 // another creates a pod.

@@ -114,31 +114,32 @@ func (l *leastDemanded) start(binder string) {
 func TestAPolicySeesTheRoomThatAPreemptorWaitsFor(t *testing.T) {
 	for title, binder := range map[string]string{"kube-scheduler binds": "", "the gateway binds": "BuiltIn"} {
 		t.Run(title, func(t *testing.T) {
-			s := newScenario(t, "a policy sees the room that a preemptor waits for until it is bound or deleted, "+title, gatewayFront{}, controlplane.Names)
-			s.must(objects.CreatePriorityClasses(s.ctx, shared.Client, priorities))
-			nodes := objects.Nodes(2)
-			s.nodes(nodes)
-			first, second := nodes[0].Name, nodes[1].Name
-			l := &leastDemanded{scenario: s, node: first}
-			l.start(binder)
-			victim, kept := filling(nodes[0], "database", "low"), filling(nodes[1], "reports", "middle")
-			kept.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6")
-			// It takes until the test ends it.
-			victim.Spec.TerminationGracePeriodSeconds = new(int64(3600))
-			s.pods(victim, kept)
-			s.bound(victim, kept)
+			forEach(t, "a policy sees the room that a preemptor waits for until it is bound or deleted, "+title, nightlyDoors, namesOnly, func(s *scenario) {
+				s.must(objects.CreatePriorityClasses(s.ctx, shared.Client, priorities))
+				nodes := objects.Nodes(2)
+				s.nodes(nodes)
+				first, second := nodes[0].Name, nodes[1].Name
+				l := &leastDemanded{scenario: s, node: first}
+				l.start(binder)
+				victim, kept := filling(nodes[0], "database", "low"), filling(nodes[1], "reports", "middle")
+				kept.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6")
+				// It takes until the test ends it.
+				victim.Spec.TerminationGracePeriodSeconds = new(int64(3600))
+				s.pods(victim, kept)
+				s.bound(victim, kept)
 
-			deleted := l.nominated()
-			l.expectSmallOn(second, demand{5000, 4000, 1})
-			s.deletePod(deleted)
-			l.expectSmallOn(first, demand{5000, 0, 0})
-			placed := l.nominated()
-			l.expectSmallOn(second, demand{5100, 4000, 1})
-			s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, victim.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
-			if got := s.boundTo(placed); got != first {
-				s.Errorf("%s is on %s instead of the node to which it was nominated", placed.Name, got)
-			}
-			l.expectSmallOn(first, demand{4100, 0, 0})
+				deleted := l.nominated()
+				l.expectSmallOn(second, demand{5000, 4000, 1})
+				s.deletePod(deleted)
+				l.expectSmallOn(first, demand{5000, 0, 0})
+				placed := l.nominated()
+				l.expectSmallOn(second, demand{5100, 4000, 1})
+				s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, victim.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+				if got := s.boundTo(placed); got != first {
+					s.Errorf("%s is on %s instead of the node to which it was nominated", placed.Name, got)
+				}
+				l.expectSmallOn(first, demand{4100, 0, 0})
+			})
 		})
 	}
 }

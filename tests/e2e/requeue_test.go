@@ -47,7 +47,7 @@ func (s *scenario) startWaiting(requeue string, pods int) *waiting {
 	filter := &product.Filter{Timeout: backendTimeout}
 	backends := []product.Backend{{Name: "racks", URL: "http://" + w.policy.Address, Filter: filter}}
 	w.config = product.NewConfig(shared.Cluster, s.mode, backends)
-	w.config.Requeue = requeue
+	w.config.Requeue, w.config.Extender.Socket = requeue, s.socket
 	binary, err := product.Binary(product.Gateway)
 	s.must(err)
 	w.gateway, w.file, err = product.StartGatewayOfFile(s.ctx, binary, s.TempDir(), w.config)
@@ -141,10 +141,12 @@ func TestRequeueBringsPodsBack(t *testing.T) {
 		}},
 	} {
 		t.Run(change.what, func(t *testing.T) {
-			w := newScenario(t, "pods come back when "+change.what, gatewayFront{}, controlplane.Names).startWaiting("PodCondition", 20)
-			change.make(w)
-			w.expectBack(change.what)
-			w.expectConditions()
+			forEach(t, "pods come back when "+change.what, bothDoors, namesOnly, func(s *scenario) {
+				w := s.startWaiting("PodCondition", 20)
+				change.make(w)
+				w.expectBack(change.what)
+				w.expectConditions()
+			})
 		})
 	}
 }
@@ -167,27 +169,28 @@ func TestRequeueOfAThousandPods(t *testing.T) {
 }
 
 func TestWithoutRequeueOneUpdateOfANodeBringsPodsBack(t *testing.T) {
-	s := newScenario(t, "without requeue, status and explain say that pods wait, and the command that they name brings them back", gatewayFront{}, controlplane.Names)
-	w := s.startWaiting("", 20)
-	admin := w.adminOf(w.gateway)
-	// All are pods of one workload, which may be at a limit of its own.
-	w.expectStatus(admin, noProblem, "WARNING ", "decisions about 20 pods of ReplicaSet shop/tiny-", "its further pods are not scheduled; 20 pods wait, the oldest for ")
-	w.write(everyNode)
-	w.expectStatus(admin, noProblem, "WARNING ", "20 pods wait for an event of the cluster, although backend racks recovered or changed", "extender-gateway status --retry")
-	s.expectExplain(admin, w.pods[0], noProblem, "is not scheduled", "racks has recovered or changed ",
-		"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `extender-gateway status --retry`")
-	patch := []byte(`{"metadata":{"annotations":{"extender-gateway.io/retry":"now"}}}`)
-	_, err := shared.Client.CoreV1().Nodes().Patch(w.ctx, objects.Nodes(1)[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	w.must(err)
-	w.expectBack("a node was annotated")
-	w.expectStatus(admin, noProblem, "No problem.")
-	for _, pod := range w.current(w.ctx, w.pods) {
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == requeued {
-				t.Errorf("%s has a condition: %s", pod.Name, condition.Message)
+	forEach(t, "without requeue, status and explain say that pods wait, and the command that they name brings them back", nightlyDoors, namesOnly, func(s *scenario) {
+		w := s.startWaiting("", 20)
+		admin := w.adminOf(w.gateway)
+		// All are pods of one workload, which may be at a limit of its own.
+		w.expectStatus(admin, noProblem, "WARNING ", "decisions about 20 pods of ReplicaSet shop/tiny-", "its further pods are not scheduled; 20 pods wait, the oldest for ")
+		w.write(everyNode)
+		w.expectStatus(admin, noProblem, "WARNING ", "20 pods wait for an event of the cluster, although backend racks recovered or changed", "extender-gateway status --retry")
+		s.expectExplain(admin, w.pods[0], noProblem, "is not scheduled", "racks has recovered or changed ",
+			"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `extender-gateway status --retry`")
+		patch := []byte(`{"metadata":{"annotations":{"extender-gateway.io/retry":"now"}}}`)
+		_, err := shared.Client.CoreV1().Nodes().Patch(w.ctx, objects.Nodes(1)[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		w.must(err)
+		w.expectBack("a node was annotated")
+		w.expectStatus(admin, noProblem, "No problem.")
+		for _, pod := range w.current(w.ctx, w.pods) {
+			for _, condition := range pod.Status.Conditions {
+				if condition.Type == requeued {
+					s.Errorf("%s has a condition: %s", pod.Name, condition.Message)
+				}
 			}
 		}
-	}
+	})
 }
 
 // expectConditions expects that some pods have the condition, which names its cause, and none of them twice.

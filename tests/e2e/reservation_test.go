@@ -141,77 +141,79 @@ func podsOf(app string, count int, milli int64) (pods []*corev1.Pod) {
 }
 
 func TestOwnersGetReservedRoomAndStrangersDoNot(t *testing.T) {
-	s := newScenario(t, "in a full cluster of 50 nodes, owners land on 10 reserved nodes, and strangers stay pending", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(50, cpus(4)))
-	r := s.reservations("one")
-	r.reserve(10, "owner", 1, 4000)
-	reserved := map[string]string{}
-	for _, item := range r.untilPhases("owner", "Available", 10) {
-		if other, twice := reserved[item.Status.NodeName]; twice {
-			s.Errorf("%s and %s are both on %s", other, item.Metadata.Name, item.Status.NodeName)
+	forEach(t, "in a full cluster of 50 nodes, owners land on 10 reserved nodes, and strangers stay pending", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(50, cpus(4)))
+		r := s.reservations("one")
+		r.reserve(10, "owner", 1, 4000)
+		reserved := map[string]string{}
+		for _, item := range r.untilPhases("owner", "Available", 10) {
+			if other, twice := reserved[item.Status.NodeName]; twice {
+				s.Errorf("%s and %s are both on %s", other, item.Metadata.Name, item.Status.NodeName)
+			}
+			reserved[item.Status.NodeName] = item.Metadata.Name
 		}
-		reserved[item.Status.NodeName] = item.Metadata.Name
-	}
-	fillers := podsOf("filler", 40, 4000)
-	s.pods(fillers...)
-	for _, pod := range fillers {
-		if node := s.boundTo(pod); reserved[node] != "" {
-			s.Errorf("%s is on %s, which is reserved", pod.Name, node)
+		fillers := podsOf("filler", 40, 4000)
+		s.pods(fillers...)
+		for _, pod := range fillers {
+			if node := s.boundTo(pod); reserved[node] != "" {
+				s.Errorf("%s is on %s, which is reserved", pod.Name, node)
+			}
 		}
-	}
-	strangers := podsOf("stranger", 5, 1000)
-	s.pods(strangers...)
-	for _, pod := range strangers {
-		s.refused(pod, corev1.PodReasonUnschedulable)
-	}
-	owners := podsOf("owner", 10, 4000)
-	s.pods(owners...)
-	used := map[string]bool{}
-	for _, pod := range owners {
-		node := s.boundTo(pod)
-		if reserved[node] == "" || used[node] {
-			s.Errorf("%s is on %s; expected a reserved node of its own", pod.Name, node)
+		strangers := podsOf("stranger", 5, 1000)
+		s.pods(strangers...)
+		for _, pod := range strangers {
+			s.refused(pod, corev1.PodReasonUnschedulable)
 		}
-		used[node] = true
-	}
-	r.untilPhases("owner", "Succeeded", 10)
-	s.expectNoNodeOverfull()
-	for _, pod := range strangers {
-		if node := s.get(s.ctx, pod).Spec.NodeName; node != "" {
-			s.Errorf("the stranger %s is on %s", pod.Name, node)
+		owners := podsOf("owner", 10, 4000)
+		s.pods(owners...)
+		used := map[string]bool{}
+		for _, pod := range owners {
+			node := s.boundTo(pod)
+			if reserved[node] == "" || used[node] {
+				s.Errorf("%s is on %s; expected a reserved node of its own", pod.Name, node)
+			}
+			used[node] = true
 		}
-	}
-	admin := s.adminOf(r.gateway)
-	for _, pod := range []*corev1.Pod{owners[0], strangers[0]} {
-		text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+		r.untilPhases("owner", "Succeeded", 10)
+		s.expectNoNodeOverfull()
+		for _, pod := range strangers {
+			if node := s.get(s.ctx, pod).Spec.NodeName; node != "" {
+				s.Errorf("the stranger %s is on %s", pod.Name, node)
+			}
+		}
+		admin := s.adminOf(r.gateway)
+		for _, pod := range []*corev1.Pod{owners[0], strangers[0]} {
+			text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+			s.must(err)
+			results.note("explain pod/" + pod.Name + ", with reservations:\n" + text)
+		}
+		node := s.get(s.ctx, owners[0]).Spec.NodeName
+		text, err := product.ExplainNode(s.ctx, shared.Kubeconfig, admin, node, owners[0])
 		s.must(err)
-		results.note("explain pod/" + pod.Name + ", with reservations:\n" + text)
-	}
-	node := s.get(s.ctx, owners[0]).Spec.NodeName
-	text, err := product.ExplainNode(s.ctx, shared.Kubeconfig, admin, node, owners[0])
-	s.must(err)
-	if shown := fmt.Sprintf("%q: %q", "name", reserved[node]); !strings.Contains(text, shown) {
-		s.Errorf("explain --node does not show the Reservation of the node (%s):\n%s", shown, text)
-	}
-	results.note("explain pod/" + owners[0].Name + " --node " + node + ":\n" + text)
+		if shown := fmt.Sprintf("%q: %q", "name", reserved[node]); !strings.Contains(text, shown) {
+			s.Errorf("explain --node does not show the Reservation of the node (%s):\n%s", shown, text)
+		}
+		results.note("explain pod/" + owners[0].Name + " --node " + node + ":\n" + text)
+	})
 }
 
 func TestRoomIsFreeWhenAReservationExpires(t *testing.T) {
-	s := newScenario(t, "a pod gets the room of a reservation within seconds after it has expired", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(2, cpus(4)))
-	r := s.reservations("one")
-	r.reserve(2, "owner", 1, 4000)
-	r.untilPhases("owner", "Available", 2)
-	stranger := requesting("stranger", 4000)
-	s.pods(stranger)
-	r.refusedAndQuiet(stranger)
-	s.must(r.objects.Expire(s.ctx, "owner-00"))
-	expired := time.Now()
-	s.must(r.objects.Expire(s.ctx, "owner-01"))
-	r.untilPhases("owner", "Failed", 2)
-	s.boundTo(stranger)
-	results.note(fmt.Sprintf("a waiting pod got the room %v after a reservation had expired\n", time.Since(expired).Round(100*time.Millisecond)))
-	s.expectNoNodeOverfull()
+	forEach(t, "a pod gets the room of a reservation within seconds after it has expired", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(2, cpus(4)))
+		r := s.reservations("one")
+		r.reserve(2, "owner", 1, 4000)
+		r.untilPhases("owner", "Available", 2)
+		stranger := requesting("stranger", 4000)
+		s.pods(stranger)
+		r.refusedAndQuiet(stranger)
+		s.must(r.objects.Expire(s.ctx, "owner-00"))
+		expired := time.Now()
+		s.must(r.objects.Expire(s.ctx, "owner-01"))
+		r.untilPhases("owner", "Failed", 2)
+		s.boundTo(stranger)
+		results.note(fmt.Sprintf("a waiting pod got the room %v after a reservation had expired\n", time.Since(expired).Round(100*time.Millisecond)))
+		s.expectNoNodeOverfull()
+	})
 }
 
 // apart are the constraints of pods of an app of which each node may have one.
@@ -225,58 +227,60 @@ func apart(app string) (*corev1.Affinity, []corev1.TopologySpreadConstraint) {
 }
 
 func TestConstraintsThatAReservationFulfilsDoNotStopItsOwner(t *testing.T) {
-	s := newScenario(t, "owners whose constraints keep them apart land on the nodes that reservations with the same constraints have found", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(3, cpus(4)))
-	r := s.reservations("one")
-	affinity, spread := apart("owner")
-	r.reserve(3, "owner", 1, 4000, func(spec *product.ReservationSpec) {
-		spec.Template.Labels = map[string]string{"app": "owner"}
-		spec.Template.Spec.Affinity, spec.Template.Spec.TopologySpreadConstraints = affinity, spread
+	forEach(t, "owners whose constraints keep them apart land on the nodes that reservations with the same constraints have found", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(3, cpus(4)))
+		r := s.reservations("one")
+		affinity, spread := apart("owner")
+		r.reserve(3, "owner", 1, 4000, func(spec *product.ReservationSpec) {
+			spec.Template.Labels = map[string]string{"app": "owner"}
+			spec.Template.Spec.Affinity, spec.Template.Spec.TopologySpreadConstraints = affinity, spread
+		})
+		r.untilPhases("owner", "Available", 3)
+		owners := podsOf("owner", 3, 4000)
+		for _, pod := range owners {
+			pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = affinity, spread
+		}
+		s.pods(owners...)
+		s.bound(owners...)
+		r.untilPhases("owner", "Succeeded", 3)
+		s.expectNoNodeOverfull()
 	})
-	r.untilPhases("owner", "Available", 3)
-	owners := podsOf("owner", 3, 4000)
-	for _, pod := range owners {
-		pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = affinity, spread
-	}
-	s.pods(owners...)
-	s.bound(owners...)
-	r.untilPhases("owner", "Succeeded", 3)
-	s.expectNoNodeOverfull()
 }
 
 func TestOwnersThatRaceForRoomGetExactlyWhatIsReserved(t *testing.T) {
-	s := newScenario(t, "of 200 owners that race for 100 slots, exactly 100 get one", gatewayFront{}, controlplane.Names)
-	s.nodes(objects.Nodes(10, cpus(10)))
-	r := s.reservations("one")
-	r.reserve(10, "owner", 10, 1000, func(spec *product.ReservationSpec) { spec.AllocateOnce = new(false) })
-	r.untilPhases("owner", "Available", 10)
-	owners := podsOf("owner", 200, 1000)
-	s.pods(owners...)
-	count := func(ctx context.Context) (bound, waiting int) {
-		for _, pod := range owners {
-			switch current := s.get(ctx, pod); {
-			case current.Spec.NodeName != "":
-				bound++
-			case scheduled(current).Reason == corev1.PodReasonUnschedulable:
-				waiting++
+	forEach(t, "of 200 owners that race for 100 slots, exactly 100 get one", nightlyDoors, namesOnly, func(s *scenario) {
+		s.nodes(objects.Nodes(10, cpus(10)))
+		r := s.reservations("one")
+		r.reserve(10, "owner", 10, 1000, func(spec *product.ReservationSpec) { spec.AllocateOnce = new(false) })
+		r.untilPhases("owner", "Available", 10)
+		owners := podsOf("owner", 200, 1000)
+		s.pods(owners...)
+		count := func(ctx context.Context) (bound, waiting int) {
+			for _, pod := range owners {
+				switch current := s.get(ctx, pod); {
+				case current.Spec.NodeName != "":
+					bound++
+				case scheduled(current).Reason == corev1.PodReasonUnschedulable:
+					waiting++
+				}
+			}
+			return bound, waiting
+		}
+		var bound, waiting int
+		s.until("100 owners to be bound and 100 to wait", func(ctx context.Context) (bool, error) {
+			bound, waiting = count(ctx)
+			return bound >= 100 && bound+waiting == 200, nil
+		}, func() string { return fmt.Sprintf("%d bound, %d waiting", bound, waiting) })
+		if bound != 100 {
+			s.Errorf("%d owners are bound; expected 100", bound)
+		}
+		s.expectNoNodeOverfull()
+		for _, item := range r.untilPhases("owner", "Available", 10) {
+			if len(item.Status.Owners) != 10 {
+				s.Errorf("%s has %d owners; expected 10", item.Metadata.Name, len(item.Status.Owners))
 			}
 		}
-		return bound, waiting
-	}
-	var bound, waiting int
-	s.until("100 owners to be bound and 100 to wait", func(ctx context.Context) (bool, error) {
-		bound, waiting = count(ctx)
-		return bound >= 100 && bound+waiting == 200, nil
-	}, func() string { return fmt.Sprintf("%d bound, %d waiting", bound, waiting) })
-	if bound != 100 {
-		s.Errorf("%d owners are bound; expected 100", bound)
-	}
-	s.expectNoNodeOverfull()
-	for _, item := range r.untilPhases("owner", "Available", 10) {
-		if len(item.Status.Owners) != 10 {
-			s.Errorf("%s has %d owners; expected 10", item.Metadata.Name, len(item.Status.Owners))
-		}
-	}
+	})
 }
 
 func TestReservationsGoOnWhenTheLeaderIsKilled(t *testing.T) {
@@ -365,17 +369,18 @@ func TestAPlaceholderThatWasResizedReservesNothing(t *testing.T) {
 }
 
 func TestAPodThatRequiresAReservationWaitsForIt(t *testing.T) {
-	s := newScenario(t, "a pod that requires a Reservation goes to its node, which the template names, and waits before", gatewayFront{}, controlplane.Names)
-	nodes := objects.Nodes(3, cpus(4))
-	s.nodes(nodes)
-	r := s.reservations("one")
-	pod := requesting("owner", 1000)
-	pod.Annotations = map[string]string{"scheduling.extender-gateway.io/reservation-affinity": `{"name": "owner-00"}`}
-	s.pods(pod)
-	s.refused(pod, corev1.PodReasonUnschedulable)
-	r.reserve(1, "owner", 1, 1000, func(spec *product.ReservationSpec) { spec.Template.Spec.NodeName = nodes[1].Name })
-	if node := s.boundTo(pod); node != nodes[1].Name {
-		s.Errorf("it is on %s; expected %s", node, nodes[1].Name)
-	}
-	r.untilPhases("owner", "Succeeded", 1)
+	forEach(t, "a pod that requires a Reservation goes to its node, which the template names, and waits before", nightlyDoors, namesOnly, func(s *scenario) {
+		nodes := objects.Nodes(3, cpus(4))
+		s.nodes(nodes)
+		r := s.reservations("one")
+		pod := requesting("owner", 1000)
+		pod.Annotations = map[string]string{"scheduling.extender-gateway.io/reservation-affinity": `{"name": "owner-00"}`}
+		s.pods(pod)
+		s.refused(pod, corev1.PodReasonUnschedulable)
+		r.reserve(1, "owner", 1, 1000, func(spec *product.ReservationSpec) { spec.Template.Spec.NodeName = nodes[1].Name })
+		if node := s.boundTo(pod); node != nodes[1].Name {
+			s.Errorf("it is on %s; expected %s", node, nodes[1].Name)
+		}
+		r.untilPhases("owner", "Succeeded", 1)
+	})
 }

@@ -72,6 +72,8 @@ type phase struct {
 	act  func(*rolling)
 	// attemptsMayFail is whether kube-scheduler may have to try pods again, for the reason in the comment of the phase.
 	attemptsMayFail bool
+	// rollsGateways is whether the same holds for a plugin, because its gateway is away for a moment.
+	rollsGateways bool
 	// bindsMayFail is whether requests to bind may fail. kube-scheduler then writes the condition of its failed attempt again and
 	// again until kube-apiserver takes it, which can be after the next attempt has bound the pod (a kubelet would correct it).
 	// The gateway writes no such condition.
@@ -82,7 +84,7 @@ type phase struct {
 
 var phases = []phase{
 	{name: "certificates of the gateways and of a backend are replaced", act: (*rolling).replaceCertificates},
-	{name: "the gateways are rolled", act: (*rolling).rollGateways},
+	{name: "the gateways are rolled", act: (*rolling).rollGateways, rollsGateways: true},
 	{name: "the addresses of a backend are rolled", act: (*rolling).rollFleet},
 	{
 		name:    "a backend with Ignore is cut off",
@@ -98,22 +100,29 @@ var phases = []phase{
 	// Pods cannot be bound meanwhile.
 	{name: "kube-apiserver is away", act: (*rolling).restartAPIServer, attemptsMayFail: true, bindsMayFail: true},
 	{name: "etcd is away", act: (*rolling).restartEtcd, attemptsMayFail: true, bindsMayFail: true},
-	{name: "the gateways are rolled again", act: (*rolling).rollGateways},
+	{name: "the gateways are rolled again", act: (*rolling).rollGateways, rollsGateways: true},
 }
 
-// TestRolling creates 150 pods, or as many as rollingPods says.
+// TestRolling creates 150 pods, or as many as rollingPods says, through each door.
 func TestRolling(t *testing.T) {
 	binaries.Nightly(t)
+	for _, front := range bothDoors {
+		t.Run(front.name(), func(t *testing.T) { testRolling(t, front) })
+	}
+}
+
+func testRolling(t *testing.T, front front) {
 	total, patience, err := 150, 4*time.Minute, error(nil)
 	if text := os.Getenv(rollingPods); text != "" {
 		total, err = strconv.Atoi(text)
 		patience = 20 * time.Minute
 	}
-	s := newScenarioOf(patience, t, "every part is replaced or away for a while, and each pod is bound once, to a node that the policies allow", gatewayFront{}, controlplane.Names)
+	s := newScenarioOf(patience, t, "every part is replaced or away for a while, and each pod is bound once, to a node that the policies allow", front, controlplane.Names)
 	s.must(err)
 	each := (total + len(phases) - 1) / len(phases)
 	r := s.rolling(load{each: each, wave: each / 2, every: 2 * phaseTime / time.Duration(each)})
 	for i, phase := range phases {
+		phase.attemptsMayFail = phase.attemptsMayFail || phase.rollsGateways && s.socket != ""
 		r.run(phase, fmt.Sprintf("rolling-%d", i))
 	}
 	r.report()
@@ -144,7 +153,9 @@ func (s *scenario) rolling(load load) *rolling {
 	s.issue(s.authority(dir, "callers"), r.own, caller)
 	r.configure()
 	r.service = s.relayTo()
-	for range 2 {
+	r.startGateway()
+	// One gateway at a time has the socket of a plugin.
+	if s.socket == "" {
 		r.startGateway()
 	}
 	r.callGateways()
@@ -180,7 +191,7 @@ func (r *rolling) configure() {
 		backends[i].PureAnswers = "AskedEachTime"
 	}
 	r.config = product.NewConfig(shared.Cluster, r.mode, backends)
-	r.config.Binder = "BuiltIn"
+	r.config.Binder, r.config.Extender.Socket = "BuiltIn", r.socket
 	r.config.Extender.TLS = &product.TLS{
 		CertFile: r.shown.CertFile, KeyFile: r.shown.KeyFile,
 		ClientCAFile: filepath.Join(r.dir, "callers.crt"), AllowedNames: []string{caller},
@@ -233,11 +244,14 @@ func (r *rolling) replaceCertificate(shown certificates.Identity, addresses ...s
 	}
 }
 
-// rollGateways replaces each replica by another one, as a Deployment with maxUnavailable: 0 does.
+// rollGateways replaces each replica by another one, as a Deployment with maxUnavailable: 0 does. A gateway of a plugin ends before the
+// next one starts.
 func (r *rolling) rollGateways() {
 	r.Helper()
 	for _, old := range slices.Clone(r.gateways) {
-		r.startGateway()
+		if r.socket == "" {
+			r.startGateway()
+		}
 		r.gateways = slices.DeleteFunc(r.gateways, func(other *process.Server) bool { return other == old })
 		stopped := make(chan error, 1)
 		r.createWave()
@@ -247,6 +261,9 @@ func (r *rolling) rollGateways() {
 		}, func() string { return "it is ready" })
 		r.service.remove(old.Address)
 		r.must(<-stopped)
+		if r.socket != "" {
+			r.startGateway()
+		}
 	}
 }
 
@@ -502,5 +519,5 @@ func (r *rolling) report() {
 		fmt.Fprintf(w, "  %s\t%d\t%.1f s\t%.0f\t%.0f\t%d\n", row.name, row.pods, row.time.Seconds(), row.attempts.failed, row.attempts.unschedulable, row.outdated)
 	}
 	_ = w.Flush()
-	results.note(fmt.Sprintf("Rolling: %d pods, each bound once to a node that the policies allow\n%s", total, text.String()))
+	results.note(fmt.Sprintf("Rolling, %s: %d pods, each bound once to a node that the policies allow\n%s", r.front.name(), total, text.String()))
 }

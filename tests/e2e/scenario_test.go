@@ -3,12 +3,15 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/process"
@@ -20,6 +23,8 @@ type scenario struct {
 	ctx   context.Context
 	front front
 	mode  controlplane.NodeMode
+	// socket is the gateway's for the plugin, "" if kube-scheduler asks an extender.
+	socket string
 	// release is the kube-scheduler; the zero value is that of this Go module. seen has what is observed with it.
 	release release
 	seen    *observations
@@ -28,11 +33,18 @@ type scenario struct {
 // patience bounds a scenario. The longest waits are kube-scheduler's own, 1 to 10 s after an error.
 const patience = 2 * time.Minute
 
-// forEach runs a case in front of each of the fronts and in each mode.
+// forEach runs a case in front of each of the fronts and in each mode. A plugin sends the names of nodes.
 func forEach(t *testing.T, sentence string, fronts []front, modes []controlplane.NodeMode, body func(*scenario)) {
 	for _, front := range fronts {
+		plugin, isPlugin := front.(pluginFront)
 		for _, mode := range modes {
+			if isPlugin && mode != controlplane.Names {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%s", front.name(), mode), func(t *testing.T) {
+				if plugin.isNightly {
+					binaries.Nightly(t)
+				}
 				body(newScenario(t, sentence, front, mode))
 			})
 		}
@@ -50,11 +62,23 @@ func newScenarioOf(most time.Duration, t *testing.T, sentence string, front fron
 	results.add(t, fmt.Sprintf("%s — %s, %s", sentence, front.name(), mode))
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	s := &scenario{T: t, ctx: ctx, front: front, mode: mode}
+	if _, isPlugin := front.(pluginFront); isPlugin {
+		s.socket = s.newSocket()
+	}
 	t.Cleanup(func() {
 		cancel()
 		s.clear()
 	})
 	return s
+}
+
+// newSocket is the path of a socket. It is not in the test's own folder, whose path can be too long.
+func (s *scenario) newSocket() string {
+	s.Helper()
+	dir, err := os.MkdirTemp("", "eg-")
+	s.must(err)
+	s.Cleanup(func() { s.must(os.RemoveAll(dir)) })
+	return filepath.Join(dir, "plugin.sock")
 }
 
 // clear leaves the cluster empty for the next scenario. The test's own context has ended by then.
@@ -94,6 +118,9 @@ func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.
 func (s *scenario) startScheduler(options controlplane.SchedulerOptions) *process.Server {
 	s.Helper()
 	options.Release = s.release.scheduler
+	if s.socket != "" {
+		options.Extenders, options.GatewayPlugin = nil, fmt.Sprintf(`{"socket": %q}`, s.socket)
+	}
 	scheduler, err := shared.StartScheduler(s.ctx, options)
 	s.must(err)
 	s.Cleanup(func() {

@@ -56,51 +56,52 @@ func (s *scenario) createStrange(resource, namespace, name string, object any, f
 }
 
 func TestOneObjectNeverStopsTheOthers(t *testing.T) {
-	s := newScenario(t, "pods and nodes with any JSON in managedFields are decided, and so are all others, also after a restart",
-		gatewayFront{}, controlplane.Names)
-	nodes := objects.Nodes(2+len(strangeFields), cpus(4))
-	s.nodes(nodes[:2])
-	gateway := s.startNodePolicies()
-	s.schedulerWithout([]string{"NodeResourcesFit"}, gateway)
-	placed := podsOf("first", 1, 3000)
-	s.pods(placed...)
-	// kube-scheduler binds, and its own check of resources is off: the next pod must come after the gateway has counted this one.
-	counted := func(pod *corev1.Pod) {
-		s.boundTo(pod)
-		s.untilCounted(asking(gateway))
-	}
-	counted(placed[0])
-	next := 2
-	for kind, fields := range strangeFields {
-		node := nodes[next]
-		next++
-		s.createStrange("nodes", "", node.Name, node, fields)
-		pod := requesting("odd-"+kind, 3000)
-		s.createStrange("pods", shop, pod.Name, pod, fields)
-		counted(pod)
-		placed = append(placed, pod)
-	}
-	last := requesting("last", 3000)
-	s.pods(last)
-	used := map[string]bool{}
-	for _, pod := range append(placed, last) {
-		node := s.boundTo(pod)
-		if used[node] {
-			s.Errorf("%s is on %s, where another pod of 3 CPUs is", pod.Name, node)
+	forEach(t, "pods and nodes with any JSON in managedFields are decided, and so are all others, also after a restart", nightlyDoors, namesOnly, func(s *scenario) {
+		nodes := objects.Nodes(2+len(strangeFields), cpus(4))
+		s.nodes(nodes[:2])
+		gateway := s.startNodePolicies()
+		s.schedulerWithout([]string{"NodeResourcesFit"}, gateway)
+		placed := podsOf("first", 1, 3000)
+		s.pods(placed...)
+		// kube-scheduler binds, and its own check of resources is off: the next pod must come after the gateway has counted this one.
+		counted := func(pod *corev1.Pod) {
+			s.boundTo(pod)
+			s.untilCounted(asking(gateway))
 		}
-		used[node] = true
-	}
-	s.expectNoNodeOverfull()
-	stranger := requesting("stranger", 3000)
-	s.pods(stranger)
-	s.refused(stranger, corev1.PodReasonUnschedulable)
-	s.deletePod(stranger)
-	again := s.startNodePolicies()
-	s.untilCounted(asking(again))
-	text, _, err := product.Status(s.ctx, s.adminOf(again))
-	if err != nil || strings.Contains(text, "cannot be read") {
-		s.Errorf("%v: %s", err, text)
-	}
+		counted(placed[0])
+		next := 2
+		for kind, fields := range strangeFields {
+			node := nodes[next]
+			next++
+			s.createStrange("nodes", "", node.Name, node, fields)
+			pod := requesting("odd-"+kind, 3000)
+			s.createStrange("pods", shop, pod.Name, pod, fields)
+			counted(pod)
+			placed = append(placed, pod)
+		}
+		last := requesting("last", 3000)
+		s.pods(last)
+		used := map[string]bool{}
+		for _, pod := range append(placed, last) {
+			node := s.boundTo(pod)
+			if used[node] {
+				s.Errorf("%s is on %s, where another pod of 3 CPUs is", pod.Name, node)
+			}
+			used[node] = true
+		}
+		s.expectNoNodeOverfull()
+		stranger := requesting("stranger", 3000)
+		s.pods(stranger)
+		s.refused(stranger, corev1.PodReasonUnschedulable)
+		s.deletePod(stranger)
+		s.must(gateway.Stop())
+		again := s.startNodePolicies()
+		s.untilCounted(asking(again))
+		text, _, err := product.Status(s.ctx, s.adminOf(again))
+		if err != nil || strings.Contains(text, "cannot be read") {
+			s.Errorf("%v: %s", err, text)
+		}
+	})
 }
 
 // What the fuzz target strange_object begins with is what Go has encoded here.

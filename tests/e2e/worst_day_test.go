@@ -75,9 +75,25 @@ const (
 
 func TestTheWorstDay(t *testing.T) {
 	binaries.Nightly(t)
-	s := newScenarioOf(dayPatience, t, "each fault is shown as what it is by status, explain, metrics and log, and so is its end", gatewayFront{}, controlplane.Names)
+	newScenarioOf(dayPatience, t, worstDay, gatewayFront{}, controlplane.Names).suffer(troubles...)
+}
+
+// A kube-scheduler with the plugin asks one gateway, so that each fault has a day of its own.
+func TestTheWorstDayThroughThePlugin(t *testing.T) {
+	binaries.Nightly(t)
+	for _, trouble := range troubles {
+		t.Run(trouble.name, func(t *testing.T) {
+			newScenarioOf(dayPatience, t, worstDay, pluginFront{}, controlplane.Names).suffer(trouble)
+		})
+	}
+}
+
+const worstDay = "each fault is shown as what it is by status, explain, metrics and log, and so is its end"
+
+func (s *scenario) suffer(troubles ...trouble) {
+	s.Helper()
 	s.nodes(objects.Nodes(nodesOfDay))
-	victims := s.victims()
+	victims := s.victims(troubles)
 	for _, v := range victims {
 		if v.strike != nil {
 			v.strike(v)
@@ -94,7 +110,7 @@ func TestTheWorstDay(t *testing.T) {
 }
 
 // victims starts a gateway for each fault, and a kube-scheduler that calls all of them.
-func (s *scenario) victims() (victims []*victim) {
+func (s *scenario) victims(troubles []trouble) (victims []*victim) {
 	s.Helper()
 	var entries []configv1.Extender
 	for i, trouble := range troubles {
@@ -114,7 +130,7 @@ func (s *scenario) victim(trouble trouble, app string) *victim {
 	v := &victim{scenario: s, trouble: trouble, dir: dir, address: s.reserved(), admin: s.reserved(), struckLog: new([]logLine)}
 	v.resource = corev1.ResourceName("acme.io/" + app)
 	v.config = product.NewConfig(shared.Cluster, s.mode, []product.Backend{trouble.start(v)})
-	v.config.Extender.Address, v.config.Admin = s.reserved(), &product.Listener{Address: v.admin}
+	v.config.Extender.Address, v.config.Extender.Socket, v.config.Admin = s.reserved(), s.socket, &product.Listener{Address: v.admin}
 	v.startGateway()
 	if v.trouble.pods == 0 {
 		v.trouble.pods = podsOfVictim
@@ -124,7 +140,10 @@ func (s *scenario) victim(trouble trouble, app string) *victim {
 		v.pods = append(v.pods, objects.NewReplicaSet(shop, fmt.Sprintf("%s-%02d", app, i), nil).Pods(1)...)
 	}
 	for _, pod := range v.pods {
-		pod.Spec.Containers[0].Resources.Limits[v.resource] = resource.MustParse("1")
+		// Without an entry of an extender that has it ignored, no node would have it.
+		if s.socket == "" {
+			pod.Spec.Containers[0].Resources.Limits[v.resource] = resource.MustParse("1")
+		}
 	}
 	return v
 }

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+)
+
+// startForGroups runs the gateway and a kube-scheduler that knows pod groups.
+func (p *throughPlugin) startForGroups() {
+	p.Helper()
+	p.startGateway()
+	p.startScheduler(controlplane.SchedulerOptions{FeatureGates: groupGates})
+}
+
+// As TestNoHalfGangIsBound, but kube-scheduler itself knows that the gang has no room, and binds it.
+func TestThroughThePluginNoHalfGangIsPlaced(t *testing.T) {
+	const nodes, size = 4, 8
+	p := limited(t, fmt.Sprintf("of a group of %d pods none is placed while %d nodes take one each, and all when %d do", size, nodes, size), "")
+	all := objects.Nodes(size)
+	p.nodes(all[:nodes])
+	p.startForGroups()
+	trainers := objects.NewReplicaSet(shop, "trainer", nil)
+	gang := p.group(trainers, "at-once", size, schedulingv1beta1.PodGroupSpec{})
+	p.pods(endingAtOnce(gang)...)
+	for _, pod := range gang {
+		p.isRefused(pod, "")
+	}
+	// What was tried for the gang has left no count: others of the owner have all the room.
+	beside := objects.NewReplicaSet(shop, "web", nil).Pods(nodes)
+	p.pods(beside...)
+	p.boundApart(beside)
+	p.expectUnbound(gang)
+	p.nodes(all[nodes:])
+	p.boundApart(gang)
+	text, err := product.Explain(p.ctx, shared.Kubeconfig, p.adminOf(p.gateway), "table", gang[0])
+	p.must(err)
+	results.note("explain of a pod of a gang that waited:\n" + text)
+	next := p.group(trainers, "next", 2, schedulingv1beta1.PodGroupSpec{})
+	p.pods(next...)
+	p.isRefused(next[0], "")
+	p.deletePod(gang[1])
+	p.deletePod(gang[5])
+	p.boundApart(append(next, gang[0], gang[2], gang[3], gang[4], gang[6], gang[7]))
+}
+
+// As TestAGroupPreemptsWithoutPolicies, but the databases survive: kube-scheduler evicts for the group what no policy protects, and
+// nothing elsewhere. On the fourth node is both. The fifth one is drained, for which Filter is called.
+func TestThroughThePluginAGroupEvictsNoProtectedPod(t *testing.T) {
+	p := newThroughPlugin(t, "a group of high priority evicts what no policy protects, and waits if there is nothing else",
+		policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}}, refusing("rack-drain"))
+	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
+	nodes := objects.Nodes(6, objects.With(objects.RackLabel, "rack-0"))
+	nodes[4].Labels[objects.RackLabel] = "rack-2"
+	p.nodes(nodes)
+	databases := []*corev1.Pod{filling(nodes[0], "database", "low"), filling(nodes[3], "database", "low")}
+	webs := []*corev1.Pod{filling(nodes[1], "web", "middle"), filling(nodes[2], "web", "middle"), filling(nodes[3], "web", "low"), filling(nodes[5], "web", "middle")}
+	for _, small := range []*corev1.Pod{databases[1], webs[2]} {
+		small.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
+	}
+	p.startForGroups()
+	p.pods(slices.Concat(databases, webs)...)
+	p.bound(slices.Concat(databases, webs)...)
+	waits := p.urgentGroup("too-large", "high")
+	for _, pod := range waits {
+		pod.Spec.NodeSelector = databases[0].Spec.NodeSelector
+	}
+	p.pods(waits...)
+	p.isRefused(waits[0], "")
+	urgent := p.urgentGroup("urgent-gang", "high")
+	urgent[0].Spec.NodeSelector, urgent[1].Spec.NodeSelector = webs[0].Spec.NodeSelector, webs[2].Spec.NodeSelector
+	p.pods(urgent...)
+	p.boundApart(urgent)
+	for _, database := range databases {
+		if p.isGone(database) {
+			p.Errorf("%s is evicted although a policy protects it", database.Name)
+		}
+	}
+	for i, isEvicted := range []bool{true, false, true, false} {
+		if p.isGone(webs[i]) != isEvicted {
+			p.Errorf("%s on node %d is evicted: %t", webs[i].Name, i, !isEvicted)
+		}
+	}
+	p.expectUnbound(waits)
+}
+
+// As TestAGroupIsSimulatedInEachRack, in which an extender is asked about each pod in each rack.
+func TestThroughThePluginAGroupTakesFewCalls(t *testing.T) {
+	const racks, size = 8, 8
+	p := newThroughPlugin(t, fmt.Sprintf("a group of %d pods that must share one of %d racks, and a pure policy", size, racks), refusing("rack-drain"))
+	p.nodes(racked(objects.Nodes(2*racks), racks))
+	p.startForGroups()
+	topology := &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: rackLabel}}}
+	gang := p.group(objects.NewReplicaSet(shop, "trainer", nil), "in-one-rack", size, schedulingv1beta1.PodGroupSpec{SchedulingConstraints: topology})
+	p.pods(gang...)
+	p.bound(gang...)
+	calls := p.filterCalls()
+	results.note(fmt.Sprintf("a group of %d pods, %d racks, through the plugin: %g filter calls\n", size, racks, calls))
+	if calls >= racks*size {
+		p.Errorf("%g calls: the answer about one pod is not kept for the others, in any rack", calls)
+	}
+}

@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+)
+
+// The policy leaves kube-scheduler one of three candidates, and then none.
+func TestThroughThePluginNoProtectedPodIsEvicted(t *testing.T) {
+	p := newThroughPlugin(t, "a pod of high priority evicts what no policy protects, and waits if there is nothing else",
+		policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}})
+	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
+	nodes := objects.Nodes(3)
+	p.nodes(nodes)
+	p.start()
+	// Without the policy, kube-scheduler evicts the pod of the lowest priority.
+	databases := []*corev1.Pod{filling(nodes[0], "database", "low"), filling(nodes[2], "database", "low")}
+	web := filling(nodes[1], "web", "middle")
+	p.pods(append(databases, web)...)
+	p.bound(append(databases, web)...)
+	urgent := needing("checkout", "high")
+	p.pods(urgent)
+	if node := p.boundTo(urgent); node != nodes[1].Name || !p.isGone(web) {
+		p.Errorf("%s is on %s", urgent.Name, node)
+	}
+	next := needing("checkout", "high")
+	p.pods(next)
+	p.isRefused(next, "no candidate node for preemption")
+	p.must(p.gateway.Stop())
+	p.startGateway()
+	p.deletePod(urgent)
+	p.bound(next)
+	for _, database := range databases {
+		if p.isGone(database) {
+			p.Errorf("%s is evicted although a policy protects it", database.Name)
+		}
+	}
+}
+
+// limited is a gateway with a limit of one pod of an owner on a node.
+func limited(t *testing.T, sentence, binder string) *throughPlugin {
+	t.Helper()
+	p := newThroughPlugin(t, sentence)
+	server, err := product.StartNodePolicy(p.ctx, shared.Dir, product.Spread)
+	p.must(err)
+	p.keep(server)
+	p.config.Backends = []product.Backend{{
+		Name: product.Spread, URL: "http://" + server.Address,
+		Args: map[string]any{"constraints": []any{map[string]any{
+			"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
+		}}},
+		Filter: &product.Filter{Timeout: backendTimeout, FailurePolicy: "Fail"},
+	}}
+	p.config.Pods, p.config.Cluster.Kubeconfig, p.config.Binder = &product.Pods{Source: "Watch"}, shared.Kubeconfig, binder
+	return p
+}
+
+// endingAtOnce are pods that are gone when they are deleted: no kubelet would end them within a grace period.
+func endingAtOnce(pods []*corev1.Pod) []*corev1.Pod {
+	for _, pod := range pods {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+	}
+	return pods
+}
+
+// The gateway asks again when it binds, about a pod that it has already been told to count on the node.
+func TestThroughThePluginAPodTakesNoRoomFromItself(t *testing.T) {
+	const size = 20
+	p := limited(t, fmt.Sprintf("the gateway binds %d pods of one owner to as many nodes, one each", size), "BuiltIn")
+	p.nodes(objects.Nodes(size))
+	p.start()
+	pods := endingAtOnce(objects.NewReplicaSet(shop, "checkout", nil).Pods(size + 1))
+	p.pods(pods[:size]...)
+	p.boundApart(pods[:size])
+	p.pods(pods[size])
+	p.isRefused(pods[size], "spread")
+	p.deletePod(pods[3])
+	p.bound(pods[size])
+}
+
+func TestThroughThePluginKubeSchedulerDoesNotStart(t *testing.T) {
+	p := newThroughPlugin(t, "kube-scheduler does not start if it would ask the gateway twice", refusing("rack-drain"))
+	p.startGateway()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	server, err := shared.StartScheduler(ctx, controlplane.SchedulerOptions{
+		Extenders: entriesOf(controlplane.ExtenderEntry(p.gateway.Address, p.mode)), GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.socket),
+	})
+	if err == nil || !strings.Contains(err.Error(), "which would be asked twice about each pod: remove it from extenders") {
+		p.Errorf("kube-scheduler starts, or does not say why not: %v", err)
+	}
+	if server != nil {
+		_ = server.Kill()
+	}
+}
+
+// node-resources rejects the full node, too, and says that evictions for its sake are not wanted. As an extender it is not asked about it.
+func TestThroughThePluginPodsAreEvictedFromANodeThatAPolicyRejectsForThem(t *testing.T) {
+	p := newThroughPlugin(t, "a pod of high priority evicts one from a node that is full for kube-scheduler and for a policy")
+	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
+	p.config.Backends = []product.Backend{p.nodePolicy(product.NodeResources)}
+	p.config.Pods = &product.Pods{Source: "Watch"}
+	p.nodes(objects.Nodes(1, cpus(4)))
+	p.start()
+	pods := endingAtOnce([]*corev1.Pod{requesting("low", 4000), requesting("high", 4000), requesting("next", 4000)})
+	for pod, class := range map[int]string{0: "low", 1: "high", 2: "high"} {
+		pods[pod].Spec.PriorityClassName = class
+	}
+	p.pods(pods[0])
+	p.bound(pods[0])
+	p.pods(pods[1])
+	p.bound(pods[1])
+	if !p.isGone(pods[0]) {
+		p.Errorf("%s is not evicted", pods[0].Name)
+	}
+	p.pods(pods[2])
+	p.isRefused(pods[2], "node-resources")
+	p.deletePod(pods[1])
+	p.bound(pods[2])
+}
