@@ -137,11 +137,16 @@ func numFeasibleNodesToFind(nodes int) int {
 
 // summary counts the nodes that are rejected for good by reason, as kube-scheduler does with those of Filter.
 func (r *rejections) summary() string {
-	var reasons []string
+	// A reason can have two statuses.
+	counts := map[string]int{}
 	for i := range r.statuses {
 		if r.isForGood(i) {
-			reasons = append(reasons, fmt.Sprintf("%d %s", r.counts[i], r.statuses[i].Message()))
+			counts[r.statuses[i].Message()] += r.counts[i]
 		}
+	}
+	var reasons []string
+	for reason, count := range counts {
+		reasons = append(reasons, fmt.Sprintf("%d %s", count, reason))
 	}
 	slices.Sort(reasons)
 	return Name + ": " + strings.Join(reasons, ", ")

@@ -21,8 +21,9 @@
 //
 // # Preemption
 //
-// The gateway is not asked in kube-scheduler's dry run of a preemption. A node that was rejected with preemption_may_help passes
-// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that. Which pods
+// The gateway is not asked in kube-scheduler's dry run of a preemption. A node whose rejection may depend on pods passes
+// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that. In that of a
+// pod group PreFilter asks the gateway, for which the pods are still there. Which pods
 // may be evicted is asked in PostFilter, by the program in kube-scheduler/: this module does not know kube-scheduler's own plugins.
 //
 // # Limits of this version

@@ -192,6 +192,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // PostBind has the pod count until the gateway's watch of pods says otherwise.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.waiting.set(pod.UID, false)
 	p.placed.add(&door.Change{Change: &door.Change_Bound{Bound: string(pod.UID)}})
 }
 

@@ -308,20 +308,17 @@ impl Decider {
             }
         };
         let depends_on_pods = match group.by {
-            By::Seat(seat) | By::Oversize(seat) => may_depend_on_pods(participants[seat].backend),
+            // The filter says so, or it says that it knows more than it is told.
+            By::Seat(seat) | By::Oversize(seat) => {
+                let ready = participants[seat].ready.as_ref().ok();
+                let plan = ready.and_then(|ready| ready.session.info.about_nodes(PolicyVerb::Filter).ok());
+                plan.is_none_or(|plan| !plan.pure || plan.depends_on_pods())
+            }
             _ => false,
         };
         let regardless_of_pods = self.hooks.is_empty() && !depends_on_pods;
         Reason { text, preemption_may_help: group.preemption_may_help, regardless_of_pods }
     }
-}
-
-/// Whether a filter may reject a node for the pods there: it says so, or it says that it knows more than it is told.
-fn may_depend_on_pods(backend: &Backend) -> bool {
-    let is_pure = backend
-        .any_session()
-        .is_ok_and(|session| session.info.about_nodes(PolicyVerb::Filter).is_ok_and(|plan| plan.pure));
-    backend.may_depend_on_pods() || !is_pure
 }
 
 fn number_of_rejected(Rejected { nodes, .. }: &Rejected) -> u32 {

@@ -14,7 +14,7 @@ pub mod v1alpha1 {
     include!("gen/v1alpha1.rs");
 }
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
@@ -325,12 +325,14 @@ fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
 
 /// The most frequent reasons. The rest are one for each kind: kube-scheduler writes all of them into the condition of the pod.
 fn bounded(mut rejections: Vec<Rejection>) -> Vec<Rejection> {
-    if rejections.len() <= MOST_REASONS {
+    if rejections.len() <= MOST_REASONS + 1 {
         return rejections;
     }
-    rejections.sort_by_key(|rejection| Reverse(rejection.positions.len()));
+    // In the same order each time: kube-scheduler would write the condition again.
+    rejections
+        .sort_by(|a, b| b.positions.len().cmp(&a.positions.len()).then_with(|| a.reason.cmp(&b.reason)));
     let rare = rejections.split_off(MOST_REASONS);
-    let text = format!("one of {} other reasons, which extender-gateway explain shows", rare.len());
+    let text = format!("one of {} other reasons, see extender-gateway explain", rare.len());
     for Rejection { positions, preemption_may_help, regardless_of_pods, .. } in rare {
         let is_same = |other: &&mut Rejection| {
             (other.preemption_may_help, other.regardless_of_pods) == (preemption_may_help, regardless_of_pods)
@@ -364,7 +366,7 @@ mod tests {
     #[test]
     fn rare_reasons_are_one_for_each_kind() {
         let rejection = |at: u32| Rejection {
-            reason: format!("reason {at}"),
+            reason: format!("reason {at:02}"),
             // The first one is the most frequent.
             positions: if at == 0 { vec![90, 91] } else { vec![60 - at] },
             preemption_may_help: at == 20,
@@ -375,7 +377,7 @@ mod tests {
         let left = bounded(all(21));
         assert_eq!(left[..MOST_REASONS], all(16));
         let others = |positions: &[u32], preemption_may_help| Rejection {
-            reason: "one of 5 other reasons, which extender-gateway explain shows".to_owned(),
+            reason: "one of 5 other reasons, see extender-gateway explain".to_owned(),
             preemption_may_help,
             positions: positions.into(),
             regardless_of_pods: false,

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"extender-gateway.io/plugin"
@@ -19,8 +18,8 @@ type candidates struct {
 	more map[string]fwk.NodeInfo
 }
 
-// candidates are those with the nodes that kube-scheduler's own filters reject, if policies reject them for the pods there: these are asked
-// again when pods have left.
+// candidates adds to statuses the nodes that policies reject for the pods there and that kube-scheduler's own filters reject, too. The policies
+// are asked again when pods have left.
 func (p *preempting) candidates(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) fwk.NodeToStatusReader {
 	if isEligible, _ := p.preemption.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !isEligible {
 		return statuses
@@ -29,6 +28,10 @@ func (p *preempting) candidates(ctx context.Context, state fwk.CycleState, pod *
 	var mu sync.Mutex
 	more := map[string]fwk.NodeInfo{}
 	p.profile.Parallelizer().Until(ctx, len(names), func(i int) {
+		// Another plugin may have ended the attempt for all nodes.
+		if given := statuses.Get(names[i]); given != nil && given.Plugin() != "" && given.Plugin() != plugin.Name {
+			return
+		}
 		node, err := p.profile.SnapshotSharedLister().NodeInfos().Get(names[i])
 		if err != nil || p.profile.RunFilterPluginsWithNominatedPods(ctx, accepting, pod, node).Code() != fwk.Unschedulable {
 			return
@@ -54,14 +57,8 @@ func (c candidates) NodesForStatusCode(nodes fwk.NodeInfoLister, code fwk.Code) 
 	if code != fwk.Unschedulable || err != nil {
 		return found, err
 	}
-	known := sets.New[string]()
-	for _, node := range found {
-		known.Insert(node.Node().Name)
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.more)) {
-		if !known.Has(name) {
-			found = append(found, c.more[name])
-		}
+		found = append(found, c.more[name])
 	}
 	return found, nil
 }

@@ -46,7 +46,7 @@ func newGroupAsking(group fwk.PodGroupInfo, of *preempting) groupAsking {
 func (a groupAsking) protected(ctx context.Context) (sets.Set[types.UID], error) {
 	members := a.group.GetUnscheduledPods()
 	evictable, err := a.evictable()
-	if err != nil || len(members) == 0 || len(evictable) == 0 || a.isOngoing(members) {
+	if err != nil || len(members) == 0 || len(evictable) == 0 || a.mayNotPreempt(members) || a.isOngoing(members) {
 		return nil, err
 	}
 	ctx, cancel := a.of.WithTimeout(ctx)
@@ -58,7 +58,7 @@ func (a groupAsking) protected(ctx context.Context) (sets.Set[types.UID], error)
 	// First all pods of a node together, and then, one by one, those of nodes that a policy refuses: some of them may go.
 	for at := 0; len(offered) > 0; at++ {
 		left, err := a.of.Preempt(ctx, members[0], offered, a.snapshot.NodeInfos())
-		if err != nil && at > 0 && ctx.Err() != nil {
+		if at > 0 && ctx.Err() != nil {
 			// What is not decided by now stays.
 			for _, pods := range undecided {
 				kept.Insert(uids(pods[at-1:]).UnsortedList()...)
@@ -75,8 +75,11 @@ func (a groupAsking) protected(ctx context.Context) (sets.Set[types.UID], error)
 				if at == 0 {
 					delete(undecided, node)
 				}
-			case at > 0:
+			case at > 0 || len(victims.Pods) == 1:
 				kept.Insert(victims.Pods[0].UID)
+				if at == 0 {
+					delete(undecided, node)
+				}
 			}
 		}
 		offered = make(map[string]*extenderv1.Victims, len(undecided))
@@ -107,6 +110,17 @@ func (a groupAsking) evictable() (map[string][]*corev1.Pod, error) {
 
 func (a groupAsking) priorityOf(pod *corev1.Pod) int32 {
 	return preemption.GetPodPriority(pod, a.snapshot.PodGroups(), a.composites)
+}
+
+// mayNotPreempt mirrors resolvePreemptionPolicy and resolveCompositePreemptionPolicy as far as they say Never.
+func (a groupAsking) mayNotPreempt(members []*corev1.Pod) bool {
+	if a.of.features.EnablePodGroupPreemptionPolicy {
+		group := a.group.GetPodGroup()
+		return group != nil && group.Spec.PreemptionPolicy != nil && *group.Spec.PreemptionPolicy == schedulingv1beta1.PreemptNever
+	}
+	return slices.ContainsFunc(members, func(pod *corev1.Pod) bool {
+		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
 }
 
 // isOngoing mirrors PodGroupEvaluator's isOngoingPreemption: then nothing more is evicted.

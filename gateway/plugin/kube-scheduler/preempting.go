@@ -128,7 +128,7 @@ func (p *preempting) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWi
 	enabled := p.profile.ListPlugins()
 	for name, point := range map[string]config.PluginSet{"postFilter": enabled.PostFilter, "podGroupPostFilter": enabled.PodGroupPostFilter} {
 		if position(point, plugin.Name) < 0 || position(point, defaultpreemption.Name) >= 0 {
-			return nil, fmt.Errorf("profile %s: at %s plugin %s is to preempt instead of %s, which asks no backend: add %[4]s to plugins.%[2]s.disabled",
+			return nil, fmt.Errorf("profile %s: at %s plugin %s is to preempt, and not %s, which asks no backend: enable the first, and add the other to plugins.%[2]s.disabled",
 				p.profile.ProfileName(), name, plugin.Name, defaultpreemption.Name)
 		}
 	}
