@@ -135,7 +135,7 @@ func TestSecondSchedulerOfTheChart(t *testing.T) {
 
 	config := schedulerConfig(t, here.Replace(dataOf(t, list, "scheduler.yaml")))
 	expectProfile(t, filepath.Join(dir, "gateway.yaml"), *config)
-	startSecond(t, dir, binaries.PluginScheduler, config, kubeconfig)
+	startSecond(t, dir, binaries.PluginScheduler, config, kubeconfig, "--authentication-skip-lookup")
 	accepted, refused := podOf("accepted"), podOf("refused")
 	accepted.Spec.SchedulerName, refused.Spec.SchedulerName = second, second
 	create(t, accepted, refused)
@@ -171,16 +171,16 @@ func startRules(t *testing.T, dir string) *process.Server {
 
 // startSecond runs the second scheduler with the configuration of its ConfigMap. Only the gateway's address and the
 // kubeconfig, in place of the mounted token, differ from those in a cluster.
-func startSecond(t *testing.T, dir, program string, config *configv1.KubeSchedulerConfiguration, kubeconfig string) {
+func startSecond(t *testing.T, dir, program string, config *configv1.KubeSchedulerConfiguration, kubeconfig string, more ...string) {
 	t.Helper()
 	config.ClientConnection.Kubeconfig = kubeconfig
 	out, err := yaml.Marshal(config)
 	must(t, err)
 	file := filepath.Join(dir, "scheduler.yaml")
 	must(t, os.WriteFile(file, out, 0o600))
-	scheduler, err := shared.RunScheduler(t.Context(), second, program, "--config="+file,
-		// In a pod both are the mounted token by default.
-		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	// In a pod both are the mounted token by default.
+	flags := append(more, "--config="+file, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	scheduler, err := shared.RunScheduler(t.Context(), second, program, flags...)
 	must(t, err)
 	stopAtEnd(t, scheduler.Process)
 }
