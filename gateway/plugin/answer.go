@@ -34,7 +34,10 @@ func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error
 	if len(answered) == 0 {
 		return r, nil
 	}
-	r = rejections{statuses: make([]fwk.Status, len(answered)), regardless: make([]bool, len(answered)), reasons: make([]uint32, nodes), counts: make([]int, len(answered))}
+	r = rejections{
+		statuses: make([]fwk.Status, len(answered)), regardless: make([]bool, len(answered)),
+		reasons: make([]uint32, nodes), counts: make([]int, len(answered)),
+	}
 	for i, rejection := range answered {
 		if rejection.GetReason() == "" || len(rejection.GetPositions()) == 0 {
 			return r, wrongAnswer("rejection %d has no reason or no nodes", i)

@@ -109,7 +109,7 @@ func (a *attempt) status(node fwk.NodeInfo) *fwk.Status {
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if a.acceptsAll || len(a.removed[nameOf(node)]) > 0 && a.rejections.mayChange(position) {
+	if a.acceptsAll || a.rejections.mayChange(position) && len(a.removed[nameOf(node)]) > 0 {
 		return nil
 	}
 	return a.rejections.status(position)

@@ -20,7 +20,5 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	// That the pod counts on the node. If it is not told, the gateway counts it when it binds it.
-	_ = p.placed.tellNow(ctx)
 	return fwk.AsStatus(p.gateway.bind(ctx, args, asked.bindTimeout))
 }

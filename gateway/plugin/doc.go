@@ -6,8 +6,8 @@
 //
 // PreFilter calls Place: the pod, and the nodes of the snapshot as a list that the gateway remembers by its id. Filter and Score
 // look the answer up. If scores depend on the nodes that are left, PreScore calls Score. Filter is skipped if no node is rejected,
-// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter, or Bind, of any profile tells
-// what has become of pods, or a call of Tell if none comes soon.
+// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter of any profile tells
+// what has become of pods, or a call of Tell if none comes soon. Bind calls a gateway that binds.
 //
 // An answer of which the gateway says that it holds for other pods is kept (kept.go): they get it without a call while one of Hold is
 // in progress, and a signature with which kube-scheduler places them in batches.
@@ -22,9 +22,9 @@
 // # Preemption
 //
 // The gateway is not asked in kube-scheduler's dry run of a preemption. A node whose rejection may depend on pods passes
-// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that. In that of a
-// pod group PreFilter asks the gateway, for which the pods are still there. Which pods
-// may be evicted is asked in PostFilter, by the program in kube-scheduler/: this module does not know kube-scheduler's own plugins.
+// there while at least one of its pods is removed, so at least one pod is evicted and the gateway is asked again after that. For a
+// pod group kube-scheduler runs PreFilter again: the gateway is asked, and still counts the pods. Which pods may be evicted is asked
+// in PostFilter, by the program in kube-scheduler/: this module does not know kube-scheduler's own plugins.
 //
 // # Limits of this version
 //

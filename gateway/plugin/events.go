@@ -46,8 +46,8 @@ func (w *waiting) has(uid types.UID) bool {
 }
 
 // EventsToRegister returns the events after which a rejected pod is tried again: all changes of nodes that policies can see, because the
-// plugin does not know what they read of nodes, and pods that leave a node, if a policy that rejected one depends on pods or is not pure. Whatever else changes a policy's answer,
-// the gateway brings back with a condition of the pod.
+// plugin does not know what they read of nodes, and pods that leave a node, if a policy that rejected one depends on pods or is not
+// pure. Whatever else changes a policy's answer, the gateway brings back with a condition of the pod.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	node := fwk.Add | fwk.Delete | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeCondition | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{

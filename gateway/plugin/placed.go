@@ -88,19 +88,12 @@ func (p *placed) follow(teller *gateway) {
 func (p *placed) tellLate() {
 	p.mu.Lock()
 	p.isDue = false
-	p.mu.Unlock()
-	// What is not told now is with the next call.
-	_ = p.tellNow(context.Background())
-}
-
-// tellNow tells what is not told yet.
-func (p *placed) tellNow(ctx context.Context) error {
-	p.mu.Lock()
 	teller := p.teller
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
 	defer cancel()
-	return p.tell(ctx, func(n news, options ...grpc.CallOption) error {
+	// What is not told now is with the next call.
+	_ = p.tell(ctx, func(n news, options ...grpc.CallOption) error {
 		if len(n.changes) == 0 {
 			return nil
 		}

@@ -103,6 +103,9 @@ func (p *Plugin) RejectedForPods(state fwk.CycleState) (nodes []string, acceptin
 			nodes = append(nodes, name)
 		}
 	}
+	if len(nodes) == 0 {
+		return nil, nil
+	}
 	accepting = state.Clone()
 	if asked, err = stateOf[*attempt](accepting, attemptKey, "PreFilter"); err != nil {
 		return nil, nil

@@ -25,6 +25,9 @@ func (p *preempting) candidates(ctx context.Context, state fwk.CycleState, pod *
 		return statuses
 	}
 	names, accepting := p.RejectedForPods(state)
+	if len(names) == 0 {
+		return statuses
+	}
 	var mu sync.Mutex
 	more := map[string]fwk.NodeInfo{}
 	p.profile.Parallelizer().Until(ctx, len(names), func(i int) {

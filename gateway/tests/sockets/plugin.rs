@@ -40,13 +40,13 @@ struct Plugin {
 }
 
 /// A connection to a gateway's socket.
-struct Socket(SendRequest<Bytes>);
+pub(crate) struct Socket(SendRequest<Bytes>);
 
 /// The code of a gRPC status, and its message or that of the response.
 type Answer = Result<Bytes, (String, String)>;
 
 impl Socket {
-    async fn open(path: &Path) -> Self {
+    pub(crate) async fn open(path: &Path) -> Self {
         let stream = UnixStream::connect(path).await.unwrap();
         let (requests, connection) = h2::client::handshake(stream).await.unwrap();
         tokio::spawn(connection);
@@ -77,7 +77,7 @@ impl Socket {
     }
 
     /// Calls a method that answers.
-    async fn answer<M: Message + Default>(&self, method: &str, request: &impl Message) -> M {
+    pub(crate) async fn answer<M: Message + Default>(&self, method: &str, request: &impl Message) -> M {
         let answer = self.call(method, framed(&request.encode_to_vec())).await;
         M::decode(answer.unwrap_or_else(|refusal| panic!("{method}: {refusal:?}"))).unwrap()
     }

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use crate::plugin::Socket;
 use crate::support::{
     Gateway,
     apiserver::{Apiserver, Turn},
@@ -19,9 +20,12 @@ use crate::support::{
     reading, until,
 };
 use bytes::Bytes;
+use extender_gateway_door::v1alpha1::{
+    Assumed, BindRequest, BindResponse, Change, TellRequest, TellResponse, change::Change as Kind,
+};
 use extender_policy_api::v1beta1::{
-    self as api, BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads,
-    PodCount, PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
+    self as api, BindOutcome, DomainCount, FilterRequest, MapReads, NodePart, NodeReads, PodCount,
+    PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
     TopologyCounts, Verb, VerbInfo,
 };
 use futures_util::future::join_all;
@@ -116,9 +120,15 @@ async fn start_with(apiserver: &Apiserver, backend: &Scripted, settings: &str) -
 
 /// The same with these backends.
 async fn start_beside(apiserver: &Apiserver, backends: &str) -> Gateway {
+    start_as("", apiserver, backends).await
+}
+
+/// The same with these further fields of `extender`.
+async fn start_as(extender: &str, apiserver: &Apiserver, backends: &str) -> Gateway {
     let sources = apiserver.configuration("BuiltIn").replace("source: Request", "source: Watch");
     let sources = sources.replace("timeouts: {", "timeouts: {decision: 60s, ");
-    let gateway = Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backends}")).await;
+    let rest = format!("{sources}pods: {{source: Watch}}\nbackends:\n{backends}");
+    let gateway = Gateway::start_as(extender, &rest, std::future::pending()).await;
     for (name, zone) in NODES {
         let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
         gateway
@@ -262,6 +272,28 @@ async fn a_pod_counts_from_its_binding_on_and_the_next_is_asked_about_again() {
 }
 
 #[tokio::test]
+async fn a_pod_that_a_plugin_has_placed_takes_no_room_from_itself() {
+    let (apiserver, backend) = (Apiserver::start().await, alone().await);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plugin.sock");
+    let alone = configured("alone", &backend, "filter: {timeout: 60s}");
+    let gateway = start_as(&format!(", socket: {}", path.display()), &apiserver, &alone).await;
+    let plugin = Socket::open(&path).await;
+    let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
+    let placed = Assumed { pod: first.to_string().into(), node: "a".into() };
+    let told = TellRequest { changes: vec![Change { change: Some(Kind::Assumed(placed)) }] };
+    // It counts for others, and is bound at once, and again.
+    for _ in 0..2 {
+        let _: TellResponse = plugin.answer("Tell", &told).await;
+        assert_eq!(left(&gateway, &second).await, json!(["b", "c", "d"]));
+        let _: BindResponse = plugin.answer("Bind", &BindRequest { args: binding(&first, "a").into() }).await;
+    }
+    assert_eq!(apiserver.log(), ["POST first", "POST first", "GET first"]);
+    let full = "extender-gateway: cannot bind: alone: node is taken; kube-scheduler tries again";
+    refused(&gateway.post("/bind", binding(&second, "a")).await, full);
+}
+
+#[tokio::test]
 async fn a_pod_that_could_not_be_bound_does_not_count() {
     let (apiserver, backend) = (Apiserver::start().await, at_most(1).await);
     let gateway = start(&apiserver, &backend).await;
@@ -288,7 +320,8 @@ async fn binder(act: Act) -> Scripted {
 #[tokio::test]
 async fn a_pod_counts_as_long_as_a_backend_may_have_bound_it() {
     let (all, some) = (json!(["a", "b", "c", "d"]), json!(["c", "d"]));
-    let not_bound = BindResponse { outcome: BindOutcome::NotBound.into(), message: "no room".to_owned() };
+    let not_bound =
+        api::BindResponse { outcome: BindOutcome::NotBound.into(), message: "no room".to_owned() };
     for (act, expected) in [
         (None, &all),
         (Some(Act::Status(14, "no room")), &some),

@@ -7,7 +7,8 @@
 //  2. The answer has the rejected nodes, and the total scores of the others; Filter and Score of the plugin look them up.
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
-//  4. If evicting pods may make room, PostFilter of the plugin calls Preempt with what kube-scheduler would evict.
+//  4. If evicting pods may make room, PostFilter of the plugin calls Preempt with what kube-scheduler would evict, or, for a pod
+//     group, with all that it could evict.
 //  5. If the gateway binds, Bind of the plugin calls Bind.
 //
 // An answer that does not depend on what distinguishes a pod from others has `keep`: the plugin gives it to these, too, without a
