@@ -20,6 +20,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
@@ -44,9 +45,7 @@ func TestALimitDoesNotHoldForAGroup(t *testing.T) {
 	const nodes, size = 4, 8
 	s := newScenario(t, fmt.Sprintf("a group of %d pods exceeds a limit of one pod on each of %d nodes, which holds for the next pod", size, nodes), gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(nodes))
-	gateway := s.startSpreadWith("", map[string]any{
-		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
-	})
+	gateway := s.startSpreadWith("", onePerNode)
 	s.groupScheduler(gateway.Address, "", "")
 	trainers := objects.NewReplicaSet(shop, "trainer", nil)
 	group := s.group(trainers, "counted", size, schedulingv1beta1.PodGroupSpec{})
@@ -57,12 +56,9 @@ func TestALimitDoesNotHoldForAGroup(t *testing.T) {
 	s.isRefused(next, "spread")
 }
 
-// onePerNode is a gateway that binds, with a limit of one pod of an owner on a node.
-func (s *scenario) onePerNode() (gateway string) {
-	s.Helper()
-	return s.startSpread(map[string]any{
-		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
-	}).Address
+// onePerNode is a limit of one pod of an owner on a node.
+var onePerNode = map[string]any{
+	"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
 }
 
 // A gang is bound when all of it has room, and not in part.
@@ -71,7 +67,7 @@ func TestNoHalfGangIsBound(t *testing.T) {
 	s := newScenario(t, fmt.Sprintf("of a group of %d pods none is bound while %d nodes take one each, and all when %d do", size, nodes, size), gatewayFront{}, controlplane.Names)
 	all := objects.Nodes(size)
 	s.nodes(all[:nodes])
-	counter := s.count(s.onePerNode())
+	counter := s.count(s.startSpread(onePerNode).Address)
 	s.groupScheduler(counter.address, "", "bind")
 	group := s.group(objects.NewReplicaSet(shop, "trainer", nil), "whole", size, schedulingv1beta1.PodGroupSpec{})
 	s.pods(preferApart(group)...)
@@ -97,7 +93,7 @@ func TestTwoGangsDoNotShareTheRoomOfOne(t *testing.T) {
 	forEach(t, fmt.Sprintf("of two groups of %d pods one is bound while %d nodes take one pod each, and both when %d do", size, size, 2*size), nightlyDoors, namesOnly, func(s *scenario) {
 		all := objects.Nodes(2 * size)
 		s.nodes(all[:size])
-		s.groupScheduler(s.onePerNode(), "", "bind")
+		s.groupScheduler(s.startSpread(onePerNode).Address, "", "bind")
 		trainers := objects.NewReplicaSet(shop, "trainer", nil)
 		one := s.group(trainers, "one", size, schedulingv1beta1.PodGroupSpec{})
 		two := s.group(trainers, "two", size, schedulingv1beta1.PodGroupSpec{})
@@ -128,7 +124,7 @@ func TestAGangWaitsForItsMembersAlone(t *testing.T) {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodes[i].Name}
 	}
 	last := group[0]
-	counter := s.count(s.onePerNode())
+	counter := s.count(s.startSpread(onePerNode).Address)
 	s.groupScheduler(s.holdBind(last.Name, counter.address), "", "bind")
 	s.pods(group...)
 	s.until("the other binds", func(context.Context) (bool, error) { return counter.binds.Load() == size-1, nil }, func() string {
@@ -280,15 +276,17 @@ func (s *scenario) groupScheduler(gateway, preemptVerb, bindVerb string) {
 	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(entry), FeatureGates: groupGates})
 }
 
+// databasesProtected protects databases from preemption.
+var databasesProtected = policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}}
+
 // startProtected runs a gateway with the policy that protects databases from preemption.
 func (s *scenario) startProtected() (gateway string) {
 	s.Helper()
-	policies := []policy{{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}}}
+	policies := []policy{databasesProtected}
 	return serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies)))).Address
 }
 
-// group creates a PodGroup all of whose pods must be placed together, and makes its pods. Without a controller that removes
-// finalizers a PodGroup is not gone after its deletion, so each has a name of its own.
+// group creates a PodGroup all of whose pods must be placed together, and makes its pods. No controller removes its finalizer here.
 func (s *scenario) group(owner objects.ReplicaSet, name string, size int32, spec schedulingv1beta1.PodGroupSpec) []*corev1.Pod {
 	s.Helper()
 	spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: size}
@@ -297,6 +295,8 @@ func (s *scenario) group(owner objects.ReplicaSet, name string, size int32, spec
 	s.must(err)
 	s.Cleanup(func() {
 		s.must(groups.Delete(context.Background(), name, metav1.DeleteOptions{}))
+		_, err := groups.Patch(context.Background(), name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+		s.must(err)
 	})
 	pods := owner.Pods(int(size))
 	for _, pod := range pods {

@@ -12,22 +12,25 @@ import (
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
 )
 
-// startForGroups runs the gateway and a kube-scheduler that knows pod groups.
-func (p *throughPlugin) startForGroups() {
-	p.Helper()
-	p.startGateway()
-	p.startScheduler(controlplane.SchedulerOptions{FeatureGates: groupGates})
+// startForGroups runs a gateway with these policies, and a kube-scheduler that knows pod groups.
+func (s *scenario) startForGroups(policies ...policy) *process.Server {
+	s.Helper()
+	gateway := serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies))))
+	s.groupScheduler(gateway.Address, "", "")
+	return gateway
 }
 
 // As TestNoHalfGangIsBound, but kube-scheduler itself knows that the gang has no room, and binds it.
 func TestThroughThePluginNoHalfGangIsPlaced(t *testing.T) {
 	const nodes, size = 4, 8
-	p := limited(t, fmt.Sprintf("of a group of %d pods none is placed while %d nodes take one each, and all when %d do", size, nodes, size), "")
+	p := newScenario(t, fmt.Sprintf("of a group of %d pods none is placed while %d nodes take one each, and all when %d do", size, nodes, size), pluginFront{}, controlplane.Names)
 	all := objects.Nodes(size)
 	p.nodes(all[:nodes])
-	p.startForGroups()
+	gateway := p.startSpreadWith("", onePerNode)
+	p.groupScheduler(gateway.Address, "", "")
 	trainers := objects.NewReplicaSet(shop, "trainer", nil)
 	gang := p.group(trainers, "at-once", size, schedulingv1beta1.PodGroupSpec{})
 	p.pods(endingAtOnce(gang)...)
@@ -41,7 +44,7 @@ func TestThroughThePluginNoHalfGangIsPlaced(t *testing.T) {
 	p.expectUnbound(gang)
 	p.nodes(all[nodes:])
 	p.boundApart(gang)
-	text, err := product.Explain(p.ctx, shared.Kubeconfig, p.adminOf(p.gateway), "table", gang[0])
+	text, err := product.Explain(p.ctx, shared.Kubeconfig, p.adminOf(gateway), "table", gang[0])
 	p.must(err)
 	results.note("explain of a pod of a gang that waited:\n" + text)
 	next := p.group(trainers, "next", 2, schedulingv1beta1.PodGroupSpec{})
@@ -55,8 +58,7 @@ func TestThroughThePluginNoHalfGangIsPlaced(t *testing.T) {
 // As TestAGroupPreemptsWithoutPolicies, but the databases survive: kube-scheduler evicts for the group what no policy protects, and
 // nothing elsewhere. On the fourth node is both. The fifth one is drained, for which Filter is called.
 func TestThroughThePluginAGroupEvictsNoProtectedPod(t *testing.T) {
-	p := newThroughPlugin(t, "a group of high priority evicts what no policy protects, and waits if there is nothing else",
-		policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}}, refusing("rack-drain"))
+	p := newScenario(t, "a group of high priority evicts what no policy protects, and waits if there is nothing else", pluginFront{}, controlplane.Names)
 	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
 	nodes := objects.Nodes(6, objects.With(objects.RackLabel, "rack-0"))
 	nodes[4].Labels[objects.RackLabel] = "rack-2"
@@ -66,7 +68,7 @@ func TestThroughThePluginAGroupEvictsNoProtectedPod(t *testing.T) {
 	for _, small := range []*corev1.Pod{databases[1], webs[2]} {
 		small.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
 	}
-	p.startForGroups()
+	p.startForGroups(databasesProtected, refusing("rack-drain"))
 	p.pods(slices.Concat(databases, webs)...)
 	p.bound(slices.Concat(databases, webs)...)
 	waits := p.urgentGroup("too-large", "high")
@@ -95,16 +97,16 @@ func TestThroughThePluginAGroupEvictsNoProtectedPod(t *testing.T) {
 // As TestAGroupIsSimulatedInEachRack, in which an extender is asked about each pod in each rack.
 func TestThroughThePluginAGroupTakesFewCalls(t *testing.T) {
 	const racks, size = 8, 8
-	p := newThroughPlugin(t, fmt.Sprintf("a group of %d pods that must share one of %d racks, and a pure policy", size, racks), refusing("rack-drain"))
+	p := newScenario(t, fmt.Sprintf("a group of %d pods that must share one of %d racks, and a pure policy", size, racks), pluginFront{}, controlplane.Names)
 	p.nodes(racked(objects.Nodes(2*racks), racks))
-	p.startForGroups()
+	gateway := p.startForGroups(refusing("rack-drain"))
 	topology := &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: rackLabel}}}
 	gang := p.group(objects.NewReplicaSet(shop, "trainer", nil), "in-one-rack", size, schedulingv1beta1.PodGroupSpec{SchedulingConstraints: topology})
 	p.pods(gang...)
 	p.bound(gang...)
-	calls := p.filterCalls()
-	results.note(fmt.Sprintf("a group of %d pods, %d racks, through the plugin: %g filter calls\n", size, racks, calls))
+	calls := p.calls(gateway, "filter")
+	results.note(fmt.Sprintf("a group of %d pods, %d racks, through the plugin: %d filter calls\n", size, racks, calls))
 	if calls > racks {
-		p.Errorf("%g calls: the answer about one pod is not kept for the others, in any rack", calls)
+		p.Errorf("%d calls: the answer about one pod is not kept for the others, in any rack", calls)
 	}
 }

@@ -41,9 +41,6 @@ func (p *throughPlugin) decisions(ctx context.Context, verb string) ([]loggedCal
 	return list.Items, json.Unmarshal([]byte(page), &list)
 }
 
-// filterCalls is the number of filter calls that the gateway has answered.
-func (p *throughPlugin) filterCalls() float64 { return float64(p.calls(p.gateway, "filter")) }
-
 // hints is how often kube-scheduler has taken the scores of the pod before.
 func (p *throughPlugin) hints(scheduler *process.Server) float64 {
 	p.Helper()
@@ -66,7 +63,7 @@ func TestThroughThePluginEqualPodsShareAnAnswer(t *testing.T) {
 	first := replicas.Pod()
 	p.pods(first)
 	p.bound(first)
-	before := p.filterCalls()
+	before := p.calls(p.gateway, "filter")
 	pods := replicas.Pods(100)
 	p.pods(pods...)
 	for i, node := range p.bound(pods...) {
@@ -74,15 +71,15 @@ func TestThroughThePluginEqualPodsShareAnAnswer(t *testing.T) {
 			p.Errorf("%s is on %s, which is drained or not in the best zone", pods[i].Name, node.Name)
 		}
 	}
-	calls := p.filterCalls() - before
-	results.note(fmt.Sprintf("%d equal pods were placed with %g calls, and %g with scores of the pod before", len(pods), calls, p.hints(scheduler)))
-	if calls >= float64(len(pods)) {
-		p.Errorf("%g calls for %d equal pods", calls, len(pods))
+	calls := p.calls(p.gateway, "filter") - before
+	results.note(fmt.Sprintf("%d equal pods were placed with %d calls, and %g with scores of the pod before", len(pods), calls, p.hints(scheduler)))
+	if calls >= len(pods) {
+		p.Errorf("%d calls for %d equal pods", calls, len(pods))
 	}
 	if p.hints(scheduler) == 0 {
 		p.Error("kube-scheduler has scored each pod anew")
 	}
-	kept := p.expectDecisions(pods, int(calls))
+	kept := p.expectDecisions(pods, calls)
 	p.expectKeptIsExplained(kept)
 }
 

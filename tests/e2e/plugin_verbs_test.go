@@ -16,7 +16,7 @@ import (
 // The policy leaves kube-scheduler one of three candidates, and then none.
 func TestThroughThePluginNoProtectedPodIsEvicted(t *testing.T) {
 	p := newThroughPlugin(t, "a pod of high priority evicts what no policy protects, and waits if there is nothing else",
-		policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}})
+		databasesProtected)
 	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
 	nodes := objects.Nodes(3)
 	p.nodes(nodes)
@@ -45,24 +45,6 @@ func TestThroughThePluginNoProtectedPodIsEvicted(t *testing.T) {
 	}
 }
 
-// limited is a gateway with a limit of one pod of an owner on a node.
-func limited(t *testing.T, sentence, binder string) *throughPlugin {
-	t.Helper()
-	p := newThroughPlugin(t, sentence)
-	server, err := product.StartNodePolicy(p.ctx, shared.Dir, product.Spread)
-	p.must(err)
-	p.keep(server)
-	p.config.Backends = []product.Backend{{
-		Name: product.Spread, URL: "http://" + server.Address,
-		Args: map[string]any{"constraints": []any{map[string]any{
-			"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
-		}}},
-		Filter: &product.Filter{Timeout: backendTimeout, FailurePolicy: "Fail"},
-	}}
-	p.config.Pods, p.config.Cluster.Kubeconfig, p.config.Binder = &product.Pods{Source: "Watch"}, shared.Kubeconfig, binder
-	return p
-}
-
 // endingAtOnce are pods that are gone when they are deleted: no kubelet would end them within a grace period.
 func endingAtOnce(pods []*corev1.Pod) []*corev1.Pod {
 	for _, pod := range pods {
@@ -71,15 +53,19 @@ func endingAtOnce(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// The gateway asks again when it binds, about a pod that it has already been told to count on the node.
-func TestThroughThePluginAPodTakesNoRoomFromItself(t *testing.T) {
+// The gateway asks spread again when it binds, about a pod that it may have been told to count on the node: no bind fails.
+func TestThroughThePluginTheGatewayBindsUpToALimit(t *testing.T) {
 	const size = 20
-	p := limited(t, fmt.Sprintf("the gateway binds %d pods of one owner to as many nodes, one each", size), "BuiltIn")
+	p := newScenario(t, fmt.Sprintf("the gateway binds %d pods of one owner to as many nodes, one each", size), pluginFront{}, controlplane.Names)
 	p.nodes(objects.Nodes(size))
-	p.start()
+	gateway := p.startSpread(onePerNode)
+	p.scheduler(nil, controlplane.ExtenderScoresOnly)
 	pods := endingAtOnce(objects.NewReplicaSet(shop, "checkout", nil).Pods(size + 1))
 	p.pods(pods[:size]...)
 	p.boundApart(pods[:size])
+	if binds := p.calls(gateway, "bind"); binds != size {
+		p.Errorf("%d binds for %d pods", binds, size)
+	}
 	p.pods(pods[size])
 	p.isRefused(pods[size], "spread")
 	p.deletePod(pods[3])

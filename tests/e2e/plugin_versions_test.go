@@ -30,9 +30,7 @@ func (p *throughPlugin) startGatewayIn(dir string) {
 
 func (p *throughPlugin) startPlugin(previous string) {
 	p.Helper()
-	p.startScheduler(controlplane.SchedulerOptions{
-		Scores: controlplane.ExtenderScoresOnly, GatewayPlugin: fmt.Sprintf(`{"socket": %q}`, p.config.Extender.Socket), PreviousPlugin: previous,
-	})
+	p.startScheduler(controlplane.SchedulerOptions{Scores: controlplane.ExtenderScoresOnly, PreviousPlugin: previous})
 }
 
 func TestPluginVersionsPlacePods(t *testing.T) {
@@ -55,8 +53,8 @@ func TestPluginVersionsPlacePods(t *testing.T) {
 			pods := objects.NewReplicaSet(shop, "checkout", nil).Pods(100)
 			p.pods(pods...)
 			p.bound(pods...)
-			calls := p.filterCalls()
-			p.expectDecisions(pods, int(calls))
+			calls := p.calls(p.gateway, "filter")
+			p.expectDecisions(pods, calls)
 
 			stop := p.stream()
 			p.Cleanup(stop)
@@ -81,7 +79,7 @@ func TestPluginVersionsPlacePods(t *testing.T) {
 					p.Errorf("%s is in %s, which is drained, or not in the best zone", pod.Name, rack)
 				}
 			}
-			results.note(fmt.Sprintf("%d equal pods took %g calls; %d were placed in all", len(pods), calls, len(all.Items)))
+			results.note(fmt.Sprintf("%d equal pods took %d calls; %d were placed in all", len(pods), calls, len(all.Items)))
 		})
 	}
 }
@@ -90,7 +88,7 @@ func TestPluginVersionsPlacePods(t *testing.T) {
 func TestPluginVersionsEvictNothingUnasked(t *testing.T) {
 	this, previous := versions(t)
 	p := newThroughPlugin(t, "an older gateway lets nothing be evicted, and this one what no policy protects",
-		policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}})
+		databasesProtected)
 	p.must(objects.CreatePriorityClasses(p.ctx, shared.Client, priorities))
 	nodes := objects.Nodes(2)
 	p.nodes(nodes)
