@@ -25,18 +25,18 @@ type rejections struct {
 	count  int
 }
 
-// rejectionsOf checks that each rejected node is one of the list's, and is rejected once.
-func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error) {
+// rejectionsOf checks that each rejected node is one that the gateway was asked about, and is rejected once.
+func rejectionsOf(placement *door.Placement, about span) (r rejections, err error) {
 	answered := placement.GetRejections()
-	if len(answered) > nodes {
-		return r, wrongAnswer("%d rejections of %d nodes", len(answered), nodes)
+	if len(answered) > about.count {
+		return r, wrongAnswer("%d rejections of %d nodes", len(answered), about.count)
 	}
 	if len(answered) == 0 {
 		return r, nil
 	}
 	r = rejections{
 		statuses: make([]fwk.Status, len(answered)), regardless: make([]bool, len(answered)),
-		reasons: make([]uint32, nodes), counts: make([]int, len(answered)),
+		reasons: make([]uint32, about.of), counts: make([]int, len(answered)),
 	}
 	for i, rejection := range answered {
 		if rejection.GetReason() == "" || len(rejection.GetPositions()) == 0 {
@@ -45,8 +45,11 @@ func rejectionsOf(placement *door.Placement, nodes int) (r rejections, err error
 		r.statuses[i] = *statusOf(rejection)
 		r.regardless[i] = rejection.GetRegardlessOfPods() && !rejection.GetPreemptionMayHelp()
 		for _, position := range rejection.GetPositions() {
-			if uint64(position) >= uint64(nodes) {
-				return r, wrongAnswer("position %d in a list of %d nodes", position, nodes)
+			if uint64(position) >= uint64(about.of) {
+				return r, wrongAnswer("position %d in a list of %d nodes", position, about.of)
+			}
+			if !about.covers(int(position)) {
+				return r, wrongAnswer("the node at position %d was not asked about", position)
 			}
 			if r.reasons[position] != 0 {
 				return r, wrongAnswer("the node at position %d is rejected twice", position)

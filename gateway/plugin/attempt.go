@@ -19,17 +19,19 @@ const (
 	scoresKey  fwk.StateKey = Name + "/scores"
 )
 
-// answer is what the gateway has decided about a list of nodes. It never changes: pods share one that is kept.
+// answer is what the gateway has decided about nodes of a list. It never changes: pods share one that is kept.
 type answer struct {
-	list       *nodeList
+	list *nodeList
+	// about are the nodes that it was asked about.
+	about      span
 	rejections rejections
 	// isScored is false if scores depend on the nodes that are left.
 	isScored bool
 	scores   scores
 	// left is for PreFilter, nil if Filter rejects all nodes that are rejected.
 	left *fwk.PreFilterResult
-	// isHeld is whether it holds for other pods.
-	isHeld bool
+	// isHeld is whether it holds for other pods, and isByNode whether what is decided about a node does not depend on others.
+	isHeld, isByNode bool
 	// call is its id at the gateway, and asked the pod of that call.
 	call  string
 	asked types.UID
@@ -38,28 +40,36 @@ type answer struct {
 }
 
 // newAnswer checks it.
-func newAnswer(list *nodeList, pod *corev1.Pod, placement *door.Placement) (*answer, error) {
-	nodes := len(list.names)
-	rejections, err := rejectionsOf(placement, nodes)
+func newAnswer(list *nodeList, about span, pod *corev1.Pod, placement *door.Placement) (*answer, error) {
+	rejections, err := rejectionsOf(placement, about)
 	if err != nil {
 		return nil, err
 	}
-	scores, err := scoresOf(placement.GetTotals(), nodes, nodes-rejections.count, rejections.accepts)
+	isAccepted := func(position int) bool { return about.covers(position) && rejections.accepts(position) }
+	scores, err := scoresOf(placement.GetTotals(), about.of, about.count-rejections.count, isAccepted)
 	if err != nil {
 		return nil, err
 	}
-	return &answer{
-		list: list, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
-		left: rejections.left(list.names), isHeld: placement.GetKeep() != nil, call: placement.GetCall(), asked: pod.UID,
+	made := &answer{
+		list: list, about: about, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
+		isHeld: placement.GetKeep() != nil && about.isWhole(), isByNode: placement.GetByNode(), call: placement.GetCall(), asked: pod.UID,
 		bindTimeout: time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
-	}, nil
+	}
+	if about.isWhole() {
+		made.left = rejections.left(list.names)
+	}
+	return made, nil
 }
 
 // attempt is what PreFilter has learned, for the other extension points.
 type attempt struct {
 	// answer is nil if no gateway answers and this is ignored: the pod is placed without policies, and counts.
 	*answer
-	pod *corev1.Pod
+	// others is the answer about all nodes, if that is about some.
+	others *others
+	// looked has the positions that Filter was called for, nil if nobody needs to know. Filter is called once for each.
+	looked []bool
+	pod    *corev1.Pod
 	// json is the encoded pod, nil until it is needed: extension points that encode it run one after the other.
 	json []byte
 	// removed are the pods that a dry run of a preemption has removed, by node; nil until then.
@@ -81,7 +91,7 @@ func (a *attempt) encoded() (_ []byte, err error) {
 // Clone implements framework.StateData. Of what it has, only removed changes later.
 func (a *attempt) Clone() fwk.StateData {
 	clone := *a
-	clone.isClone = true
+	clone.isClone, clone.looked = true, nil
 	clone.removed = maps.Clone(a.removed)
 	for node, pods := range clone.removed {
 		clone.removed[node] = pods.Clone()
@@ -103,16 +113,22 @@ func (a *attempt) remove(node string, pod types.UID) {
 // restore takes remove back. A pod that was not removed is a nominated one.
 func (a *attempt) restore(node string, pod types.UID) { a.removed[node].Delete(pod) }
 
-// status of a node in Filter.
-func (a *attempt) status(node fwk.NodeInfo) *fwk.Status {
-	position, err := a.list.position(node)
-	if err != nil {
-		return fwk.AsStatus(err)
+// latest is the answer that holds: that about all nodes, if there is one.
+func (a *attempt) latest() *answer {
+	if a.others != nil {
+		if all := a.others.answer.Load(); all != nil {
+			return all
+		}
 	}
-	if a.acceptsAll || a.rejections.mayChange(position) && len(a.removed[nameOf(node)]) > 0 {
+	return a.answer
+}
+
+// status of a node in Filter, of which the answer is about this position.
+func (a *attempt) status(by *answer, position int, node fwk.NodeInfo) *fwk.Status {
+	if a.acceptsAll || by.rejections.mayChange(position) && len(a.removed[nameOf(node)]) > 0 {
 		return nil
 	}
-	return a.rejections.status(position)
+	return by.rejections.status(position)
 }
 
 // nodeScores are the scores of an attempt. Clone does not copy them: they never change.

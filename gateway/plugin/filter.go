@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +14,8 @@ import (
 	door "extender-gateway.io/plugin/internal/doorv1alpha1"
 )
 
-// PreFilter asks the gateway about all nodes of the snapshot. It is skipped, with Filter, if no node is rejected; PreScore runs
-// nevertheless, so the answer is kept before that.
+// PreFilter asks the gateway about the nodes of the snapshot, in a large cluster about those that kube-scheduler will look at. It is
+// skipped, with Filter, if no node is rejected; PreScore runs nevertheless, so the answer is kept before that.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
 	defer Recovered(ctx, "PreFilter", &status)
 	asked := &attempt{pod: pod}
@@ -32,8 +34,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	state.Write(attemptKey, asked)
 	// A member of a group is tried several times, beside others of the group.
 	isAlone := pod.Spec.SchedulingGroup == nil
-	p.waiting.set(pod.UID, isAlone && asked.answer != nil && asked.rejections.count > 0 && asked.rejections.areRegardless())
-	if asked.answer == nil || asked.rejections.count == 0 {
+	isAboutAll := asked.answer != nil && asked.others == nil
+	p.waiting.set(pod.UID, isAlone && isAboutAll && asked.rejections.count > 0 && asked.rejections.areRegardless())
+	if asked.answer == nil || isAboutAll && asked.rejections.count == 0 && asked.looked == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return asked.left, nil
@@ -51,25 +54,68 @@ func (p *Plugin) ask(ctx context.Context, asked *attempt, nodes []fwk.NodeInfo) 
 	pod := asked.pod
 	if kept := p.kept.of(pod, list, nodesAt); kept != nil {
 		asked.answer = kept
+		p.walk.interrupted()
 		p.placed.add(&door.Change{Change: &door.Change_Kept{Kept: &door.Kept{
 			Call: kept.call, Asked: string(kept.asked), Namespace: pod.Namespace, Name: pod.Name, Uid: string(pod.UID),
 		}}})
 		return answerKept, nil
 	}
+	about := p.walk.ahead(pod, list)
+	if !about.isWhole() {
+		asked.others = &others{nodesAt: nodesAt}
+	}
+	if asked.answer, err = p.placement(ctx, asked, list, about, nodesAt); err != nil {
+		return answerFailed, err
+	}
+	p.walk.begun(asked)
+	return answerAsked, nil
+}
+
+// placement calls the gateway. An answer about all nodes is kept if it holds for other pods.
+func (p *Plugin) placement(ctx context.Context, asked *attempt, list *nodeList, about span, nodesAt uint64) (*answer, error) {
 	encoded, err := asked.encoded()
 	if err != nil {
-		return answerFailed, err
+		return nil, err
 	}
 	defer observeCall(time.Now())
-	placement, err := p.gateway.place(ctx, encoded, list, nodesAt)
+	placement, err := p.gateway.place(ctx, encoded, list, about, nodesAt)
 	if err != nil {
-		return answerFailed, err
+		return nil, err
 	}
-	if asked.answer, err = newAnswer(list, pod, placement); err != nil {
-		return answerFailed, err
+	made, err := newAnswer(list, about, asked.pod, placement)
+	if err == nil && about.isWhole() {
+		p.kept.put(asked.pod, made, placement.GetKeep())
 	}
-	p.kept.put(pod, asked.answer, placement.GetKeep())
-	return answerAsked, nil
+	return made, err
+}
+
+// others is the answer about all nodes, for an attempt that asked about some. Clones of the attempt share it.
+type others struct {
+	nodesAt uint64
+	// turn is taken by the goroutine that asks.
+	turn sync.Mutex
+	// answer is nil until it is needed, and isIgnored if there is none and this is ignored.
+	answer    atomic.Pointer[answer]
+	isIgnored atomic.Bool
+}
+
+// askAll asks about all nodes, once: kube-scheduler looks at others than it was expected to.
+func (p *Plugin) askAll(ctx context.Context, asked *attempt) (*answer, error) {
+	o := asked.others
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	if all := o.answer.Load(); all != nil || o.isIgnored.Load() {
+		return all, nil
+	}
+	all, err := p.placement(ctx, asked, asked.list, whole(len(asked.list.names)), o.nodesAt)
+	if errors.Is(err, errNoGateway) && p.gateway.ignorable {
+		o.isIgnored.Store(true)
+		return nil, nil
+	}
+	if err == nil {
+		o.answer.Store(all)
+	}
+	return all, err
 }
 
 // PostFilter says why nodes are not in PreFilter's result: kube-scheduler only names the plugin. It helps no pod.
@@ -89,7 +135,27 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	return asked.status(node)
+	position, err := asked.list.position(node)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if asked.looked != nil {
+		asked.looked[position] = true
+	}
+	by := asked.latest()
+	if !by.about.covers(position) {
+		by, err = p.askAll(ctx, asked)
+		switch {
+		case ctx.Err() != nil:
+			// kube-scheduler has found enough nodes meanwhile.
+			return fwk.NewStatus(fwk.Unschedulable, "not looked at")
+		case err != nil:
+			return fwk.AsStatus(err)
+		case by == nil:
+			return nil
+		}
+	}
+	return asked.status(by, position, node)
 }
 
 // PreFilterExtensions implements framework.PreFilterPlugin.

@@ -56,12 +56,12 @@ func newGateway(a args, told *placed) (*gateway, error) {
 	return g, nil
 }
 
-// place decides about all nodes of the list, as they are at this resource version or later, and tells what has become of pods.
-func (g *gateway) place(ctx context.Context, pod []byte, list *nodeList, nodesAt uint64) (*door.Placement, error) {
-	return asked(g, ctx, list, nil, func(ctx context.Context, nodes *door.Nodes, options ...grpc.CallOption) (*door.Placement, bool, error) {
+// place decides about these nodes of the list, as they are at this resource version or later, and tells what has become of pods.
+func (g *gateway) place(ctx context.Context, pod []byte, list *nodeList, about span, nodesAt uint64) (*door.Placement, error) {
+	return asked(g, ctx, list, about.bitSet(), func(ctx context.Context, nodes *door.Nodes, options ...grpc.CallOption) (*door.Placement, bool, error) {
 		var response *door.PlaceResponse
 		err := g.placed.tell(ctx, func(n news, more ...grpc.CallOption) (err error) {
-			request := &door.PlaceRequest{Pod: pod, Nodes: nodes, Changes: n.changes, NodesAt: nodesAt, PodsAt: n.podsAt}
+			request := &door.PlaceRequest{Pod: pod, Nodes: nodes, Changes: n.changes, NodesAt: nodesAt, PodsAt: n.podsAt, Part: !about.isWhole()}
 			response, err = g.client.Place(ctx, request, append(options, more...)...)
 			return err
 		})

@@ -98,8 +98,9 @@ func (p *Plugin) RejectedForPods(state fwk.CycleState) (nodes []string, acceptin
 	if err != nil || asked.answer == nil {
 		return nil, nil
 	}
+	rejections := &asked.latest().rejections
 	for position, name := range asked.list.names {
-		if asked.rejections.mayChange(position) && asked.rejections.isForGood(int(asked.rejections.reasons[position]-1)) {
+		if rejections.mayChange(position) && rejections.isForGood(int(rejections.reasons[position]-1)) {
 			nodes = append(nodes, name)
 		}
 	}

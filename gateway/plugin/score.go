@@ -36,8 +36,8 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 
 // scores are those that came with the verdicts, or else the gateway is asked about the nodes that are left.
 func (p *Plugin) scores(ctx context.Context, asked *attempt, left []fwk.NodeInfo) (scores, error) {
-	if asked.isScored {
-		return asked.scores, nil
+	if answer := asked.latest(); answer.isScored {
+		return answer.scores, nil
 	}
 	offered, err := bitSet(asked.list, left)
 	if err != nil {

@@ -15,14 +15,20 @@ import (
 )
 
 // calls is how many calls of a verb the gateway has answered, through any door.
-func (s *scenario) calls(gateway *process.Server, verb string) (sum int) {
+func (s *scenario) calls(gateway *process.Server, verb string) int {
+	s.Helper()
+	return s.sum(gateway, fmt.Sprintf("extender_gateway_calls_total{verb=%q", verb))
+}
+
+// sum is of the gateway's series that begin so.
+func (s *scenario) sum(gateway *process.Server, series string) (sum int) {
 	s.Helper()
 	address, err := gateway.Line(s.ctx, "metrics listening on ")
 	s.must(err)
 	values, err := product.Metrics(s.ctx, address)
 	s.must(err)
-	for series, value := range values {
-		if strings.HasPrefix(series, fmt.Sprintf("extender_gateway_calls_total{verb=%q", verb)) {
+	for name, value := range values {
+		if strings.HasPrefix(name, series) {
 			sum += int(value)
 		}
 	}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,42 @@ func TestThroughThePluginTheGatewayBindsUpToALimit(t *testing.T) {
 	p.isRefused(pods[size], "spread")
 	p.deletePod(pods[3])
 	p.bound(pods[size])
+}
+
+// The gateway is asked about the nodes that kube-scheduler looks at, and about all when that has to look further: for pods that fit on
+// one node only, which is free, or taken.
+func TestThroughThePluginALargeClusterIsNotAskedAboutWhole(t *testing.T) {
+	const nodes, size = 2000, 20
+	p := newScenario(t, fmt.Sprintf("kube-scheduler places pods on %d nodes, and the gateway is asked about those that it looks at", nodes), pluginFront{}, controlplane.Names)
+	all := objects.Nodes(nodes)
+	p.nodes(all)
+	gateway := p.startSpreadWith("", onePerNode)
+	p.scheduler(nil, controlplane.ExtenderScoresOnly)
+	owner := objects.NewReplicaSet(shop, "checkout", nil)
+	first := owner.Pods(size)
+	p.pods(first...)
+	p.boundApart(first)
+	calls, offered := p.calls(gateway, "filter"), p.sum(gateway, `extender_gateway_offered_nodes_total{verb="filter"`)
+	results.note(fmt.Sprintf("%d pods on %d nodes: %d filter calls, about %d nodes each\n", size, nodes, calls, offered/calls))
+	// The first call is about all, and kube-scheduler looks at 680 for each pod.
+	if most := nodes + (calls-1)*nodes*2/3; offered > most {
+		p.Errorf("%d calls about %d nodes in all; at most %d are needed", calls, offered, most)
+	}
+	pinned := owner.Pods(2)
+	taken := map[string]bool{}
+	for _, node := range p.bound(first...) {
+		taken[node.Name] = true
+	}
+	free := slices.IndexFunc(all, func(node *corev1.Node) bool { return !taken[node.Name] })
+	for i, name := range []string{all[free].Name, p.bound(first[0])[0].Name} {
+		pinned[i].Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
+	}
+	p.pods(pinned...)
+	p.bound(pinned[0])
+	p.isRefused(pinned[1], "spread")
+	next := owner.Pods(size)
+	p.pods(next...)
+	p.boundApart(slices.Concat(first, pinned[:1], next))
 }
 
 func TestThroughThePluginKubeSchedulerDoesNotStart(t *testing.T) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use extender_gateway_backend::{
     Attempt, Backend,
     answer_cache::{AnswerCache, VerbCache},
-    info::Info,
+    info::{Info, VerbPlan},
     session::Session,
 };
 use extender_gateway_contract::{
@@ -17,6 +17,7 @@ use extender_gateway_core::{
     filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
+use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::{CallRecord, Outcome};
 use extender_gateway_settings::{
     ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals,
@@ -88,6 +89,17 @@ impl Decider {
             outcomes.for_each(|outcomes| outcomes.not_bound(uid, Some(&record.id)));
         }
         filtered
+    }
+
+    /// Whether what the filters decide about a node may depend on the other nodes of the call: a backend is called in turn, or a
+    /// hook sees them. A backend that is unavailable rejects all or none.
+    pub fn rejections_depend_on_nodes(&self, pod: &ObjectPod<'_>) -> bool {
+        let in_turn = |plan: &VerbPlan| plan.turn != Turn::Parallel;
+        !self.hooks.is_empty()
+            || self.asked(pod, |backend| backend.filter.as_ref()).any(|(backend, _)| {
+                let session = backend.any_session();
+                session.is_ok_and(|session| session.info.about_nodes(PolicyVerb::Filter).is_ok_and(in_turn))
+            })
     }
 
     async fn decide_filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
@@ -221,7 +233,7 @@ impl Decider {
         mut filtered: Filtered,
     ) -> Result<Filtered, CallError> {
         let (settings, pod) = (&self.settings, call.pod.uid());
-        if pod.is_empty() || call.request.names.count() == 0 {
+        if pod.is_empty() || call.request.names.count() == 0 || call.is_part {
             return Ok(filtered);
         }
         if number_of_rejected(&filtered.rejected) < call.request.names.count() {
@@ -431,7 +443,8 @@ mod tests {
             let request = Arc::new(Request::read(body.into()).unwrap());
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
-            let call = Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };
+            let call =
+                Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own, is_part: false };
             assert_eq!(scope(call), expected, "{nominated} {names}");
         }
     }

@@ -77,6 +77,8 @@ pub struct Call<'c> {
     pub began: Instant,
     /// Whose calls it is queued with.
     pub flow: Flow,
+    /// Whether the caller asks about further nodes if these are not enough: if all of them are rejected, the pod is not.
+    pub is_part: bool,
 }
 
 /// Decides calls with the configured backends.

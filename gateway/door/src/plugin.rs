@@ -176,7 +176,7 @@ impl PluginCall<'_> {
         lists::check_size(&message)?;
         match method {
             Deciding::Place => {
-                let PlaceRequest { pod, nodes, changes, nodes_at, pods_at } = grpc::decoded(message)?;
+                let PlaceRequest { pod, nodes, changes, nodes_at, pods_at, part } = grpc::decoded(message)?;
                 let decider = &self.served.decider;
                 self.apply(changes);
                 self.door.assumed.to_be_placed(&pod);
@@ -186,7 +186,7 @@ impl PluginCall<'_> {
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
-                        place_response::Outcome::Placement(self.place(pod, &offered, call).await?)
+                        place_response::Outcome::Placement(self.place(pod, &offered, part, call).await?)
                     }
                     None => place_response::Outcome::UnknownList(UnknownList {}),
                 };
@@ -220,6 +220,7 @@ impl PluginCall<'_> {
         &self,
         json: Bytes,
         offered: &Offered,
+        is_part: bool,
         call: &mut HttpCall,
     ) -> Result<Placement, CallError> {
         let request = Arc::new(Request::about(json, Arc::clone(&offered.names))?);
@@ -227,7 +228,8 @@ impl PluginCall<'_> {
         let pod = self.served.decider.pod(&json)?;
         let class = self.served.decider.class_of(&pod);
         let keep = class.map(|class| holding::keep(self.door.states.number(self.served), class));
-        let filtered = self.served.filter(&request, &pod, call).await?;
+        let by_node = !self.served.decider.rejections_depend_on_nodes(&pod);
+        let filtered = self.served.filter(&request, &pod, is_part, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
         let is_complete = call.record.as_ref().is_some_and(holding::is_complete);
         let (totals, are_complete) = self.totals_of_accepted(&request, &pod, &filtered, call.started).await?;
@@ -237,7 +239,8 @@ impl PluginCall<'_> {
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
-        Ok(Placement { rejections: rejections(offered, filtered), totals, call: id, keep, bind_timeout_ms })
+        let rejections = rejections(offered, filtered);
+        Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, by_node })
     }
 
     /// The totals of the accepted nodes, if kube-scheduler scores them and they do not depend on which are left: a call of

@@ -213,6 +213,49 @@ async fn scores_that_depend_on_the_nodes_that_are_left_are_asked_for_when_these_
     assert_eq!(plugin.score(nodes("1", &[], b"\x06")).await, [5, 10]);
 }
 
+/// What is decided about some nodes is no end of the attempt: the plugin asks about the others.
+#[tokio::test]
+async fn a_pod_is_not_rejected_with_a_part_of_the_nodes() {
+    let policy = by_letter(&["a", "b"]).await;
+    let rest = format!("nodes: {{source: NamesOnly}}\nbackends:\n{}", backend("only", &policy, "filter: {}"));
+    let plugin = Plugin::start_paced(&rest, Cadences { refusals: TEST_TIMEOUT, ..steady() }).await;
+    let request = |part| PlaceRequest {
+        pod: pod(),
+        nodes: Some(nodes("1", &["a", "b", "c"], b"\x03")),
+        part,
+        ..PlaceRequest::default()
+    };
+    for _ in 0..60 {
+        let Outcome::Placement(placement) = plugin.answered(request(true)).await else { panic!() };
+        assert_eq!(placement.rejections, [rejection("only: no room", false, &[0, 1])]);
+        assert!(placement.by_node);
+    }
+    let whole = framed(&request(false).encode_to_vec());
+    for _ in 0..50 {
+        plugin.socket.call("Place", whole.clone()).await.unwrap();
+    }
+    let (_, text) = plugin.socket.call("Place", whole).await.unwrap_err();
+    assert!(text.contains("retried%20too%20often") || text.contains("retried too often"), "{text}");
+}
+
+#[tokio::test]
+async fn a_placement_says_whether_it_depends_on_which_nodes_are_asked_about() {
+    for (scope, by_node) in [(api::Scope::Node, true), (api::Scope::WholeSet, false)] {
+        let mut declared = info(reading::names());
+        declared.verbs[0].scope = scope.into();
+        let answer =
+            |_: &str, message: Bytes| Act::Message(filtered(&message, &["a"], "no room").encode_to_vec());
+        let policy = Scripted::start(declared, answer).await;
+        let rest =
+            format!("nodes: {{source: NamesOnly}}\nbackends:\n{}", backend("only", &policy, "filter: {}"));
+        let outcome = Plugin::start(&rest).await.outcome(nodes("1", &["a", "b"], b"")).await;
+        assert!(
+            matches!(outcome, Outcome::Placement(placement) if placement.by_node == by_node),
+            "{scope:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_single_node_is_not_scored() {
     let policy = by_letter(&["a"]).await;

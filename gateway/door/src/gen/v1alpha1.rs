@@ -35,6 +35,10 @@ pub struct PlaceRequest {
     /// OPTIONAL. The same of pods on nodes.
     #[prost(uint64, tag = "5")]
     pub pods_at: u64,
+    /// OPTIONAL. The plugin asks about all nodes if those that are offered are not enough: that all of them are rejected does not mean
+    /// that the pod is. Absent: it does.
+    #[prost(bool, tag = "6")]
+    pub part: bool,
 }
 /// What has become of a pod.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -123,6 +127,10 @@ pub struct Placement {
     /// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
     #[prost(uint32, tag = "5")]
     pub bind_timeout_ms: u32,
+    /// OPTIONAL. What is decided about a node does not depend on the other nodes of the call, so that the plugin may ask about those that
+    /// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
+    #[prost(bool, tag = "6")]
+    pub by_node: bool,
 }
 /// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
 /// second: so policies are still called, and seen to be as pure as they say.

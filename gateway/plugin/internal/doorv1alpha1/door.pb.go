@@ -3,7 +3,8 @@
 //
 // The course of an attempt:
 //  1. PreFilter of the plugin calls Place, with the pod and the nodes of kube-scheduler's snapshot. Nodes are positions in a
-//     list of names: the list is sent once, and named by its id after that.
+//     list of names: the list is sent once, and named by its id after that. In a large cluster it may be about some of them; then
+//     Filter calls Place about all when kube-scheduler looks at another one.
 //  2. The answer has the rejected nodes, and the total scores of the others; Filter and Score of the plugin look them up.
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
@@ -122,7 +123,10 @@ type PlaceRequest struct {
 	// what was before. Absent: it does not wait.
 	NodesAt uint64 `protobuf:"varint,4,opt,name=nodes_at,json=nodesAt,proto3" json:"nodes_at,omitempty"`
 	// OPTIONAL. The same of pods on nodes.
-	PodsAt        uint64 `protobuf:"varint,5,opt,name=pods_at,json=podsAt,proto3" json:"pods_at,omitempty"`
+	PodsAt uint64 `protobuf:"varint,5,opt,name=pods_at,json=podsAt,proto3" json:"pods_at,omitempty"`
+	// OPTIONAL. The plugin asks about all nodes if those that are offered are not enough: that all of them are rejected does not mean
+	// that the pod is. Absent: it does.
+	Part          bool `protobuf:"varint,6,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +194,13 @@ func (x *PlaceRequest) GetPodsAt() uint64 {
 		return x.PodsAt
 	}
 	return 0
+}
+
+func (x *PlaceRequest) GetPart() bool {
+	if x != nil {
+		return x.Part
+	}
+	return false
 }
 
 // What has become of a pod.
@@ -578,6 +589,9 @@ type Placement struct {
 	Keep *Keep `protobuf:"bytes,4,opt,name=keep,proto3" json:"keep,omitempty"`
 	// OPTIONAL. The gateway binds the pod, and answers Bind within so many milliseconds. Absent: kube-scheduler binds it.
 	BindTimeoutMs uint32 `protobuf:"varint,5,opt,name=bind_timeout_ms,json=bindTimeoutMs,proto3" json:"bind_timeout_ms,omitempty"`
+	// OPTIONAL. What is decided about a node does not depend on the other nodes of the call, so that the plugin may ask about those that
+	// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
+	ByNode        bool `protobuf:"varint,6,opt,name=by_node,json=byNode,proto3" json:"by_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +659,13 @@ func (x *Placement) GetBindTimeoutMs() uint32 {
 		return x.BindTimeoutMs
 	}
 	return 0
+}
+
+func (x *Placement) GetByNode() bool {
+	if x != nil {
+		return x.ByNode
+	}
+	return false
 }
 
 // An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
@@ -1350,13 +1371,14 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\x05Nodes\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\tR\x04list\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x12\x18\n" +
-	"\aoffered\x18\x03 \x01(\fR\aoffered\"\xc3\x01\n" +
+	"\aoffered\x18\x03 \x01(\fR\aoffered\"\xd7\x01\n" +
 	"\fPlaceRequest\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\fR\x03pod\x123\n" +
 	"\x05nodes\x18\x02 \x01(\v2\x1d.extender.door.v1alpha1.NodesR\x05nodes\x128\n" +
 	"\achanges\x18\x03 \x03(\v2\x1e.extender.door.v1alpha1.ChangeR\achanges\x12\x19\n" +
 	"\bnodes_at\x18\x04 \x01(\x04R\anodesAt\x12\x17\n" +
-	"\apods_at\x18\x05 \x01(\x04R\x06podsAt\"\xbb\x01\n" +
+	"\apods_at\x18\x05 \x01(\x04R\x06podsAt\x12\x12\n" +
+	"\x04part\x18\x06 \x01(\bR\x04part\"\xbb\x01\n" +
 	"\x06Change\x12;\n" +
 	"\aassumed\x18\x01 \x01(\v2\x1f.extender.door.v1alpha1.AssumedH\x00R\aassumed\x12\x1e\n" +
 	"\tforgotten\x18\x02 \x01(\tH\x00R\tforgotten\x12\x16\n" +
@@ -1376,7 +1398,7 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\tplacement\x18\x01 \x01(\v2!.extender.door.v1alpha1.PlacementH\x00R\tplacement\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\"\r\n" +
-	"\vUnknownList\"\xf4\x01\n" +
+	"\vUnknownList\"\x8d\x02\n" +
 	"\tPlacement\x12A\n" +
 	"\n" +
 	"rejections\x18\x01 \x03(\v2!.extender.door.v1alpha1.RejectionR\n" +
@@ -1384,7 +1406,8 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\x06totals\x18\x02 \x01(\v2\x1e.extender.door.v1alpha1.TotalsR\x06totals\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x120\n" +
 	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\x12&\n" +
-	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\"n\n" +
+	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\x12\x17\n" +
+	"\aby_node\x18\x06 \x01(\bR\x06byNode\"n\n" +
 	"\x04Keep\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\bR\tnamespace\x12\x16\n" +

@@ -3,7 +3,8 @@
 //
 // The course of an attempt:
 //  1. PreFilter of the plugin calls Place, with the pod and the nodes of kube-scheduler's snapshot. Nodes are positions in a
-//     list of names: the list is sent once, and named by its id after that.
+//     list of names: the list is sent once, and named by its id after that. In a large cluster it may be about some of them; then
+//     Filter calls Place about all when kube-scheduler looks at another one.
 //  2. The answer has the rejected nodes, and the total scores of the others; Filter and Score of the plugin look them up.
 //     Pods that kube-scheduler has placed and not bound yet are told with the next call, so that they count.
 //  3. If scores depend on which nodes are left, PreScore of the plugin calls Score with those.
