@@ -30,7 +30,8 @@ type answer struct {
 	scores   scores
 	// left is for PreFilter, nil if Filter rejects all nodes that are rejected.
 	left *fwk.PreFilterResult
-	// isHeld is whether it holds for other pods, and isByNode whether what is decided about a node does not depend on others.
+	// isHeld is whether it holds for other pods, and isByNode whether it could have been about fewer nodes: what is decided about a
+	// node does not depend on others, and it does not hold for other pods.
 	isHeld, isByNode bool
 	// call is its id at the gateway, and asked the pod of that call.
 	call  string
@@ -52,7 +53,7 @@ func newAnswer(list *nodeList, about span, pod *corev1.Pod, placement *door.Plac
 	}
 	made := &answer{
 		list: list, about: about, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
-		isHeld: placement.GetKeep() != nil && about.isWhole(), isByNode: placement.GetByNode(), call: placement.GetCall(), asked: pod.UID,
+		isHeld: placement.GetKeep() != nil && about.isWhole(), isByNode: placement.GetByNode() && placement.GetKeep() == nil, call: placement.GetCall(), asked: pod.UID,
 		bindTimeout: time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
 	}
 	if about.isWhole() {
@@ -67,7 +68,7 @@ type attempt struct {
 	*answer
 	// others is the answer about all nodes, if that is about some.
 	others *others
-	// looked has the positions that Filter was called for, nil if nobody needs to know. Filter is called once for each.
+	// looked has the positions that Filter was called for, nil if nobody needs to know. No two goroutines are called for one.
 	looked []bool
 	pod    *corev1.Pod
 	// json is the encoded pod, nil until it is needed: extension points that encode it run one after the other.

@@ -5,9 +5,10 @@
 // # Course of an attempt
 //
 // PreFilter calls Place: the pod, and the nodes of the snapshot as a list that the gateway remembers by its id. Filter and Score
-// look the answer up. If scores depend on the nodes that are left, PreScore calls Score. Filter is skipped if no node is rejected,
-// and Score if all nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter of any profile tells
-// what has become of pods, or a call of Tell if none comes soon. Bind calls a gateway that binds.
+// look the answer up. If scores depend on the nodes that are left, PreScore calls Score. Filter is skipped if no node is rejected, unless
+// it notes which nodes kube-scheduler looks at: in a large cluster PreFilter asks only about those (walk.go). Score is skipped if all
+// nodes have the same score. Reserve, Unreserve and PostBind call nothing: the next PreFilter of any profile tells what has become of
+// pods, or a call of Tell if none comes soon. Bind calls a gateway that binds.
 //
 // An answer of which the gateway says that it holds for other pods is kept (kept.go): they get it without a call while one of Hold is
 // in progress, and a signature with which kube-scheduler places them in batches.

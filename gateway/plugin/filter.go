@@ -22,14 +22,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	from := answerFailed
 	defer func() { attempts.WithLabelValues(from).Inc() }()
 	from, err := p.ask(ctx, asked, nodes)
-	if errors.Is(err, errNoGateway) && p.gateway.ignorable {
-		if p.ignored.allows() {
-			klog.FromContext(ctx).Error(err, "Pods are placed without policies, because ignorable is true", "plugin", Name, "pod", klog.KObj(pod))
-		}
-		from, err = answerIgnored, nil
+	if failure := p.unlessIgnored(ctx, pod, err); failure != nil {
+		return nil, fwk.AsStatus(failure)
 	}
 	if err != nil {
-		return nil, fwk.AsStatus(err)
+		from = answerIgnored
 	}
 	state.Write(attemptKey, asked)
 	// A member of a group is tried several times, beside others of the group.
@@ -83,10 +80,15 @@ func (p *Plugin) placement(ctx context.Context, asked *attempt, list *nodeList, 
 		return nil, err
 	}
 	made, err := newAnswer(list, about, asked.pod, placement)
-	if err == nil && about.isWhole() {
-		p.kept.put(asked.pod, made, placement.GetKeep())
+	if err != nil {
+		return nil, err
 	}
-	return made, err
+	keep := placement.GetKeep()
+	if !about.isWhole() {
+		keep = nil
+	}
+	p.kept.put(asked.pod, made, keep)
+	return made, nil
 }
 
 // others is the answer about all nodes, for an attempt that asked about some. Clones of the attempt share it.
@@ -94,28 +96,38 @@ type others struct {
 	nodesAt uint64
 	// turn is taken by the goroutine that asks.
 	turn sync.Mutex
-	// answer is nil until it is needed, and isIgnored if there is none and this is ignored.
-	answer    atomic.Pointer[answer]
-	isIgnored atomic.Bool
+	// answer is nil until it is needed, and if there is none: isAsked tells. Then err is nil if that is ignored.
+	answer  atomic.Pointer[answer]
+	isAsked bool
+	err     error
 }
 
-// askAll asks about all nodes, once: kube-scheduler looks at others than it was expected to.
+// askAll asks about all nodes, once: kube-scheduler looks at others than it was expected to. The call goes on when kube-scheduler has
+// found enough nodes meanwhile: one that ends early would be a failed attempt in the gateway's records.
 func (p *Plugin) askAll(ctx context.Context, asked *attempt) (*answer, error) {
 	o := asked.others
 	o.turn.Lock()
 	defer o.turn.Unlock()
-	if all := o.answer.Load(); all != nil || o.isIgnored.Load() {
-		return all, nil
+	if o.isAsked {
+		return o.answer.Load(), o.err
 	}
-	all, err := p.placement(ctx, asked, asked.list, whole(len(asked.list.names)), o.nodesAt)
-	if errors.Is(err, errNoGateway) && p.gateway.ignorable {
-		o.isIgnored.Store(true)
-		return nil, nil
-	}
-	if err == nil {
+	o.isAsked = true
+	all, err := p.placement(context.WithoutCancel(ctx), asked, asked.list, whole(len(asked.list.names)), o.nodesAt)
+	if o.err = p.unlessIgnored(ctx, asked.pod, err); err == nil {
 		o.answer.Store(all)
 	}
-	return all, err
+	return o.answer.Load(), o.err
+}
+
+// unlessIgnored is nil if no gateway answers and the pod is placed nevertheless.
+func (p *Plugin) unlessIgnored(ctx context.Context, pod *corev1.Pod, err error) error {
+	if !errors.Is(err, errNoGateway) || !p.gateway.ignorable {
+		return err
+	}
+	if p.ignored.allows() {
+		klog.FromContext(ctx).Error(err, "Pods are placed without policies, because ignorable is true", "plugin", Name, "pod", klog.KObj(pod))
+	}
+	return nil
 }
 
 // PostFilter says why nodes are not in PreFilter's result: kube-scheduler only names the plugin. It helps no pod.
@@ -144,15 +156,12 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	}
 	by := asked.latest()
 	if !by.about.covers(position) {
-		by, err = p.askAll(ctx, asked)
-		switch {
-		case ctx.Err() != nil:
-			// kube-scheduler has found enough nodes meanwhile.
+		if ctx.Err() != nil {
+			// kube-scheduler has found enough nodes, and does not look at what this returns.
 			return fwk.NewStatus(fwk.Unschedulable, "not looked at")
-		case err != nil:
+		}
+		if by, err = p.askAll(ctx, asked); by == nil {
 			return fwk.AsStatus(err)
-		case by == nil:
-			return nil
 		}
 	}
 	return asked.status(by, position, node)

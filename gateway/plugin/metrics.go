@@ -26,7 +26,7 @@ var (
 	}, []string{"answer"})
 	callSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name:           "extender_gateway_plugin_call_duration_seconds",
-		Help:           "How long kube-scheduler waited for the gateway in PreFilter.",
+		Help:           "How long kube-scheduler waited for the gateway to decide.",
 		Buckets:        metrics.ExponentialBuckets(0.0005, 2, 14),
 		StabilityLevel: metrics.ALPHA,
 	})

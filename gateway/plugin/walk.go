@@ -30,7 +30,13 @@ type walk struct {
 	next int
 	// seen is how many nodes it looked at for a pod, or has recently; 0 if that is unknown.
 	seen int
+	// misses is for how many attempts nothing is foreseen after one for which it was wrong, twice as many each time; wait is what is
+	// left of them.
+	misses, wait int
 }
+
+// mostMisses bounds misses, so that a cluster in which something else has changed is tried again.
+const mostMisses = 64
 
 // ahead are the nodes that the attempt will need to know of.
 func (w *walk) ahead(pod *corev1.Pod, list *nodeList) span {
@@ -42,6 +48,10 @@ func (w *walk) ahead(pod *corev1.Pod, list *nodeList) span {
 		w.list, w.next, w.seen = list, 0, 0
 	}
 	count := w.seen + w.seen/8 + inProgress(nodes)
+	if w.wait > 0 {
+		w.wait--
+		return whole(nodes)
+	}
 	if w.seen == 0 || !w.isByNode || count > nodes-nodes/4 || isTriedAgain(pod) || pod.Spec.SchedulingGroup != nil {
 		return whole(nodes)
 	}
@@ -62,7 +72,7 @@ func isTriedAgain(pod *corev1.Pod) bool {
 func (w *walk) begun(asked *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last, w.isByNode = nil, asked.isByNode && !asked.isHeld
+	w.last, w.isByNode = nil, asked.isByNode
 	if w.isByNode && len(asked.list.names) >= leastWalked {
 		asked.looked = make([]bool, len(asked.list.names))
 		w.last = asked
@@ -83,8 +93,21 @@ func (w *walk) learn() {
 	if last == nil || last.list != w.list {
 		return
 	}
+	if last.others != nil {
+		if last.others.isAsked {
+			w.misses = min(2*w.misses+1, mostMisses)
+			w.wait = w.misses
+		} else {
+			w.misses = 0
+		}
+	}
+	if last.latest().left != nil {
+		// An answer about all nodes names those that are left: kube-scheduler looks at few, in any order.
+		w.seen = 0
+		return
+	}
 	start, count := looked(last.looked)
-	// After all nodes kube-scheduler starts where it did, and with one of few it begins anew next time.
+	// After all nodes kube-scheduler starts where it did. With few it looks at no others: a PreFilter plugin has named them.
 	if count <= parallelism || count == len(last.looked) {
 		return
 	}

@@ -53,11 +53,14 @@ func isOffered(request *door.PlaceRequest, position int) bool {
 func cycle(t *testing.T, p *Plugin, list []fwk.NodeInfo, pod *corev1.Pod, start, enough int) (state *fakeState, end int) {
 	t.Helper()
 	state = &fakeState{}
-	_, got := p.PreFilter(t.Context(), state, pod, list)
+	result, got := p.PreFilter(t.Context(), state, pod, list)
 	expectStatus(t, "PreFilter", got, fwk.Success)
 	looked := 0
 	for ; enough > 0 && looked < len(list); looked++ {
 		position := (start + looked) % len(list)
+		if result != nil && !result.NodeNames.Has(nameOf(list[position])) {
+			continue
+		}
 		got := p.Filter(t.Context(), state, pod, list[position])
 		if got.IsSuccess() != (position%2 == 0) {
 			t.Fatalf("node %d: %v", position, got)
@@ -107,17 +110,22 @@ func TestTheGatewayIsAskedAboutNodesThatAreLookedAt(t *testing.T) {
 			t.Errorf("score %d: %v", score, status)
 		}
 	}
-	// What kube-scheduler does for pods of other profiles is not seen here: once more all, and then again as before.
+	// What kube-scheduler does for pods of other profiles is not seen here: once more all, for the next pod too, and then as before.
 	_, start = cycle(t, p, list, pod, start+2000, 500)
 	if asked := gateway.asked(); len(asked) != 2 || asked[0] == 0 || asked[1] != 0 {
 		t.Errorf("elsewhere: calls about %d nodes", asked)
 	}
 	_, start = cycle(t, p, list, pod, start, 500)
+	if asked := gateway.asked(); !slices.Equal(asked, []int{0}) {
+		t.Errorf("once after that: calls about %d nodes", asked)
+	}
+	_, start = cycle(t, p, list, pod, start, 500)
 	if asked := gateway.asked(); len(asked) != 1 || asked[0] == 0 {
 		t.Errorf("after that: calls about %d nodes", asked)
 	}
-	// A pod for which all are looked at changes nothing for the next one.
+	// So it is after a pod for which all are looked at, and that changes nothing else.
 	cycle(t, p, list, pod, start, manyNodes)
+	_, start = cycle(t, p, list, pod, start, 500)
 	gateway.asked()
 	cycle(t, p, list, pod, start, 500)
 	if asked := gateway.asked(); len(asked) != 1 || asked[0] == 0 {
@@ -166,6 +174,58 @@ func TestTheGatewayIsAskedAboutAllNodes(t *testing.T) {
 	}
 }
 
+// Of a policy that rejects nearly all nodes kube-scheduler is told those that are left: it looks at no others, and there is one call.
+func TestFewNodesAreLeft(t *testing.T) {
+	gateway := byNode(func(request *door.PlaceRequest, placement *door.Placement) {
+		rejected := []uint32{}
+		for position := range uint32(manyNodes) {
+			if isOffered(request, int(position)) && position%20 != 0 {
+				rejected = append(rejected, position)
+			}
+		}
+		placement.Rejections[0].Positions, placement.Totals = rejected, totals()
+	})
+	p, list, start := served(t, gateway), many(), 0
+	for range 5 {
+		_, start = cycle(t, p, list, podOn("", "web").pod, start, 200)
+		if asked := gateway.asked(); !slices.Equal(asked, []int{0}) {
+			t.Errorf("calls about %d nodes, where 0 is all", asked)
+		}
+	}
+}
+
+// Answers that can be kept are asked for about all nodes, also after one that could not.
+func TestAnswersAreKeptAgain(t *testing.T) {
+	isKept := false
+	gateway := byNode(func(_ *door.PlaceRequest, placement *door.Placement) {
+		if isKept {
+			placement.Keep = &door.Keep{State: 1}
+		}
+	})
+	p, list := served(t, gateway), many()
+	_, start := cycle(t, p, list, podOn("", "web").pod, 0, 500)
+	isKept = true
+	_, start = cycle(t, p, list, podOn("", "web").pod, start, 500)
+	gateway.asked()
+	cycle(t, p, list, podOn("", "web").pod, start, 500)
+	if asked := gateway.asked(); !slices.Equal(asked, []int{0}) {
+		t.Errorf("calls about %d nodes, where 0 is all", asked)
+	}
+}
+
+// Where pods of another profile are between, it is foreseen wrongly each time, and then seldom tried.
+func TestWhatIsForeseenWronglyIsSeldomTried(t *testing.T) {
+	gateway := byNode(nil)
+	p, list, start := served(t, gateway), many(), 0
+	const pods = 40
+	for range pods {
+		_, start = cycle(t, p, list, podOn("", "web").pod, start+2000, 500)
+	}
+	if calls := len(gateway.asked()); calls < pods+2 || calls > pods+6 {
+		t.Errorf("%d calls for %d pods", calls, pods)
+	}
+}
+
 func TestACallAboutTheOtherNodesFails(t *testing.T) {
 	for ignorable, want := range map[bool]fwk.Code{false: fwk.Error, true: fwk.Success} {
 		gateway := byNode(nil)
@@ -186,7 +246,12 @@ func TestACallAboutTheOtherNodesFails(t *testing.T) {
 			continue
 		}
 		gateway.serve(t, socket)
-		eventually(t, "an answer about all nodes", func() bool { return p.Filter(t.Context(), state, pod, list[start+2501]).IsSuccess() })
+		expectStatus(t, "the same attempt", p.Filter(t.Context(), state, pod, list[start+2501]), fwk.Error)
+		eventually(t, "an answer", func() bool {
+			state = &fakeState{}
+			_, got := p.PreFilter(t.Context(), state, pod, list)
+			return got.IsSuccess()
+		})
 		expectStatus(t, "another, rejected", p.Filter(t.Context(), state, pod, list[start+2500]), fwk.UnschedulableAndUnresolvable, "odd")
 	}
 }

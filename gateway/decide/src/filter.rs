@@ -92,14 +92,17 @@ impl Decider {
     }
 
     /// Whether what the filters decide about a node may depend on the other nodes of the call: a backend is called in turn, or a
-    /// hook sees them. A backend that is unavailable rejects all or none.
+    /// hook sees them. A backend that is unavailable rejects all or none. One that is told how attempts end is told of calls, so an
+    /// attempt has one.
     pub fn rejections_depend_on_nodes(&self, pod: &ObjectPod<'_>) -> bool {
         let in_turn = |plan: &VerbPlan| plan.turn != Turn::Parallel;
+        let depends = |session: &Session| {
+            session.takes_outcomes() || session.info.about_nodes(PolicyVerb::Filter).is_ok_and(in_turn)
+        };
         !self.hooks.is_empty()
-            || self.asked(pod, |backend| backend.filter.as_ref()).any(|(backend, _)| {
-                let session = backend.any_session();
-                session.is_ok_and(|session| session.info.about_nodes(PolicyVerb::Filter).is_ok_and(in_turn))
-            })
+            || self
+                .asked(pod, |backend| backend.filter.as_ref())
+                .any(|(backend, _)| backend.any_session().is_ok_and(|session| depends(&session)))
     }
 
     async fn decide_filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
