@@ -111,8 +111,9 @@ func (p *Plugin) askAll(ctx context.Context, asked *attempt) (*answer, error) {
 	if o.isAsked {
 		return o.answer.Load(), o.err
 	}
-	o.isAsked = true
 	all, err := p.placement(context.WithoutCancel(ctx), asked, asked.list, whole(len(asked.list.names)), o.nodesAt)
+	// Not before: after a panic nothing is known of these nodes, and the next one asks again.
+	o.isAsked = true
 	if o.err = p.unlessIgnored(ctx, asked.pod, err); err == nil {
 		o.answer.Store(all)
 	}

@@ -62,10 +62,12 @@ func bitSet(list *nodeList, nodes []fwk.NodeInfo) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		set[position/8] |= 1 << (position % 8)
+		mark(set, position)
 	}
 	return set, nil
 }
+
+func mark(set []byte, position int) { set[position/8] |= 1 << (position % 8) }
 
 // Score looks the node up.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (score int64, status *fwk.Status) {

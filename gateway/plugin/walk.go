@@ -166,8 +166,7 @@ func (s span) bitSet() []byte {
 	}
 	set := make([]byte, (s.of+7)/8)
 	for i := range s.count {
-		position := (s.first + i) % s.of
-		set[position/8] |= 1 << (position % 8)
+		mark(set, (s.first+i)%s.of)
 	}
 	return set
 }

@@ -256,6 +256,22 @@ func TestACallAboutTheOtherNodesFails(t *testing.T) {
 	}
 }
 
+// A panic in the call about all nodes leaves no node accepted that nothing is known of.
+func TestACallAboutTheOtherNodesPanics(t *testing.T) {
+	p, list, pod := served(t, byNode(nil)), many(), podOn("", "web").pod
+	_, start := cycle(t, p, list, pod, 0, 500)
+	state := &fakeState{}
+	_, got := p.PreFilter(t.Context(), state, pod, list)
+	expectStatus(t, "PreFilter", got, fwk.Success)
+	working := p.gateway.client
+	p.gateway.client = nil
+	for range 2 {
+		expectStatus(t, "another node", p.Filter(t.Context(), state, pod, list[start+2501]), fwk.Error, "nil pointer")
+	}
+	p.gateway.client = working
+	expectStatus(t, "when it works again", p.Filter(t.Context(), state, pod, list[start+2500]), fwk.UnschedulableAndUnresolvable, "odd")
+}
+
 // An answer about nodes that were not asked about fails the attempt.
 func TestAnAnswerAboutOtherNodesIsWrong(t *testing.T) {
 	p, list := served(t, byNode(func(request *door.PlaceRequest, placement *door.Placement) {
