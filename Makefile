@@ -117,7 +117,7 @@ chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of ot
 
 # tests/kube/chart, which is part of the tests below tests/, applies the manifests to a real kube-apiserver.
 chart-test: binaries go ## The Helm chart: lint, values, manifests, the gateway's configuration; a minute
-	cd $(CHART) && go test -count=1 -timeout 10m -v ./...
+	cd $(CHART) && $(GO_TEST) ./...
 
 # PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS select
 # situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run also compiles
