@@ -87,9 +87,6 @@ func (r *rejections) mayChange(position int) bool {
 	return !r.accepts(position) && !r.regardless[r.reasons[position]-1]
 }
 
-// areRegardless reports whether no pod that leaves a node changes any of them.
-func (r *rejections) areRegardless() bool { return !slices.Contains(r.regardless, false) }
-
 // forGood is the number of nodes with a status that no preemption changes.
 func (r *rejections) forGood() (count int) {
 	for i := range r.statuses {

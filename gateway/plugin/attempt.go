@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ type answer struct {
 	// about are the nodes that it was asked about.
 	about      span
 	rejections rejections
+	// dependence is what they depend on.
+	dependence dependence
 	// isScored is false if scores depend on the nodes that are left.
 	isScored bool
 	scores   scores
@@ -55,6 +58,9 @@ func newAnswer(list *nodeList, about span, pod *corev1.Pod, placement *door.Plac
 		list: list, about: about, rejections: rejections, isScored: placement.GetTotals() != nil, scores: scores,
 		isHeld: placement.GetKeep() != nil && about.isWhole(), isByNode: placement.GetByNode() && placement.GetKeep() == nil, call: placement.GetCall(), asked: pod.UID,
 		bindTimeout: time.Duration(placement.GetBindTimeoutMs()) * time.Millisecond,
+	}
+	if rejections.count > 0 {
+		made.dependence = dependence{isRegardless: !slices.Contains(rejections.regardless, false), reads: placement.GetNodeReads()}
 	}
 	if about.isWhole() {
 		made.left = rejections.left(list.names)

@@ -2,52 +2,64 @@ package plugin
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	door "extender-gateway.io/plugin/internal/doorv1alpha1"
 )
 
 // requeuedCondition is the condition with which a gateway with `requeue: PodCondition` brings a waiting pod back.
 const requeuedCondition corev1.PodConditionType = "extender-gateway.io/Requeued"
 
+// retryAnnotation is what `extender-gateway status --retry` sets at a node, for all rejected pods to be tried again.
+const retryAnnotation = "extender-gateway.io/retry"
+
 // maxWaiting bounds the pods of which the plugin knows for what they do not wait.
 const maxWaiting = 10_000
 
-// waiting are pods, by UID.
+// dependence is what the rejections of a pod depend on.
+type dependence struct {
+	// isRegardless is whether no pod that leaves a node changes one.
+	isRegardless bool
+	// reads has the parts of nodes that may change one, nil for all.
+	reads *door.NodeReads
+}
+
+// waiting has what the rejections of pods depend on, by UID. Those of other pods depend on anything.
 type waiting struct {
 	mu   sync.Mutex
-	pods sets.Set[types.UID]
+	pods map[types.UID]dependence
 }
 
-// set adds or removes a pod.
-func (w *waiting) set(uid types.UID, isIn bool) {
+func (w *waiting) set(uid types.UID, on dependence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !isIn {
-		w.pods.Delete(uid)
+	if on == (dependence{}) {
+		delete(w.pods, uid)
 		return
 	}
-	if w.pods.Len() >= maxWaiting || w.pods == nil {
-		w.pods = sets.New[types.UID]()
+	if len(w.pods) >= maxWaiting || w.pods == nil {
+		w.pods = map[types.UID]dependence{}
 	}
-	w.pods.Insert(uid)
+	w.pods[uid] = on
 }
 
-func (w *waiting) has(uid types.UID) bool {
+func (w *waiting) on(uid types.UID) dependence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.pods.Has(uid)
+	return w.pods[uid]
 }
 
-// EventsToRegister returns the events after which a rejected pod is tried again: all changes of nodes that policies can see, because the
-// plugin does not know what they read of nodes, and pods that leave a node, if a policy that rejected one depends on pods or is not
-// pure. Whatever else changes a policy's answer, the gateway brings back with a condition of the pod.
+// EventsToRegister returns the events after which a rejected pod is tried again: changes of nodes in what the policies read that rejected
+// one, and pods that leave a node, if such a policy depends on pods or is not pure. Whatever else changes a policy's answer, the gateway
+// brings back with a condition of the pod.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	node := fwk.Add | fwk.Delete | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeCondition | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
@@ -56,6 +68,49 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		// An update of a condition has no action of its own: it is the general one, which only Update matches.
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnUpdate},
 	}, nil
+}
+
+// afterNode notes the node before a rejected pod is tried again because of it: the plugin's own handler of events may come later.
+func (p *Plugin) afterNode(_ klog.Logger, pod *corev1.Pod, before, after any) (fwk.QueueingHint, error) {
+	p.lists.seen(after)
+	if reads := p.waiting.on(pod.UID).reads; reads != nil && !isRead(reads, before, after) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// isRead reports whether a node differs in what is read. One that is new does; one that is deleted helps no pod.
+func isRead(reads *door.NodeReads, before, after any) bool {
+	old, isUpdate := before.(*corev1.Node)
+	if !isUpdate {
+		return true
+	}
+	current, exists := after.(*corev1.Node)
+	same := equality.Semantic.DeepEqual
+	return exists &&
+		(old.Annotations[retryAnnotation] != current.Annotations[retryAnnotation] ||
+			differ(reads.GetLabels(), old.Labels, current.Labels) ||
+			differ(reads.GetAnnotations(), old.Annotations, current.Annotations) ||
+			reads.GetTaints() && (old.Spec.Unschedulable != current.Spec.Unschedulable || !same(old.Spec.Taints, current.Spec.Taints)) ||
+			reads.GetConditions() && !slices.EqualFunc(old.Status.Conditions, current.Status.Conditions, isSameCondition) ||
+			reads.GetResources() && !(same(old.Status.Allocatable, current.Status.Allocatable) && same(old.Status.Capacity, current.Status.Capacity)))
+}
+
+func differ(reads *door.KeyReads, before, after map[string]string) bool {
+	if reads.GetAll() {
+		return !maps.Equal(before, after)
+	}
+	return slices.ContainsFunc(reads.GetKeys(), func(key string) bool {
+		old, was := before[key]
+		current, is := after[key]
+		return was != is || old != current
+	})
+}
+
+// isSameCondition is true for heartbeats.
+func isSameCondition(before, after corev1.NodeCondition) bool {
+	before.LastHeartbeatTime = after.LastHeartbeatTime
+	return equality.Semantic.DeepEqual(before, after)
 }
 
 // afterOwnUpdate skips updates of the pod's status that are not the gateway's: kube-scheduler itself writes there why the pod waits,

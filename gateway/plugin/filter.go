@@ -29,10 +29,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		from = answerIgnored
 	}
 	state.Write(attemptKey, asked)
-	// A member of a group is tried several times, beside others of the group.
-	isAlone := pod.Spec.SchedulingGroup == nil
 	isAboutAll := asked.answer != nil && asked.others == nil
-	p.waiting.set(pod.UID, isAlone && isAboutAll && asked.rejections.count > 0 && asked.rejections.areRegardless())
+	on := dependence{}
+	// A member of a group is tried several times, beside others of the group.
+	if isAboutAll && pod.Spec.SchedulingGroup == nil {
+		on = asked.dependence
+	}
+	p.waiting.set(pod.UID, on)
 	if asked.answer == nil || isAboutAll && asked.rejections.count == 0 && asked.looked == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -112,12 +111,6 @@ func (l *nodeLists) seen(object any) {
 		defer l.mu.Unlock()
 		l.newest = max(l.newest, version)
 	}
-}
-
-// afterNode notes the node before a rejected pod is tried again because of it. The plugin's own handler of events may come later.
-func (p *Plugin) afterNode(_ klog.Logger, _ *corev1.Pod, _, node any) (fwk.QueueingHint, error) {
-	p.lists.seen(node)
-	return fwk.Queue, nil
 }
 
 // position of a node, or an error if it was not in the snapshot of PreFilter.

@@ -185,14 +185,14 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // PostBind has the pod count until the gateway's watch of pods says otherwise.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	p.waiting.set(pod.UID, false)
+	p.waiting.set(pod.UID, dependence{})
 	p.placed.add(&door.Change{Change: &door.Change_Bound{Bound: string(pod.UID)}})
 }
 
 // afterPodLeft notes how far the gateway's watch of pods must have come before a pod is tried again because another has left its node.
 // The object that a watch sends last has the resource version of its deletion.
 func (p *Plugin) afterPodLeft(_ klog.Logger, pod *corev1.Pod, before, _ any) (fwk.QueueingHint, error) {
-	if p.waiting.has(pod.UID) {
+	if p.waiting.on(pod.UID).isRegardless {
 		return fwk.QueueSkip, nil
 	}
 	if gone, isPod := before.(*corev1.Pod); isPod {

@@ -303,7 +303,7 @@ func TestAPodWaitsForPodsThatMatter(t *testing.T) {
 	gateway.place = answering(rejected).place
 	expect(fwk.QueueSkip)
 	for i := range maxWaiting {
-		p.waiting.set(types.UID(strconv.Itoa(i)), true)
+		p.waiting.set(types.UID(strconv.Itoa(i)), dependence{isRegardless: true})
 	}
 	if hint, _ := p.afterPodLeft(klog.Background(), podOn("", "web").pod, podOn("a", "gone").pod, nil); hint != fwk.Queue {
 		t.Errorf("a pod that is forgotten gets %v", hint)

@@ -21,7 +21,6 @@ type Plugin struct {
 	placed  *placed
 	kept    *kept
 	walk    walk
-	// waiting are the pods, by UID, of whose rejected nodes no pod has to leave.
 	waiting waiting
 	// ignored and unscored limit the log lines about pods that are placed without policies, and without their scores.
 	ignored, unscored logLimit

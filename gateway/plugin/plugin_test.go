@@ -125,7 +125,7 @@ func TestNamesAreSentOnceForEachListAndGateway(t *testing.T) {
 func sees(t *testing.T, p *Plugin, version string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: version}}
-	if hint, err := p.afterNode(klog.Background(), nil, nil, node); hint != fwk.Queue || err != nil {
+	if hint, err := p.afterNode(klog.Background(), podOn("", "web").pod, nil, node); hint != fwk.Queue || err != nil {
 		t.Errorf("node of version %s: %v, %v", version, hint, err)
 	}
 }

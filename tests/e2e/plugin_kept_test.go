@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -44,11 +43,7 @@ func (p *throughPlugin) decisions(ctx context.Context, verb string) ([]loggedCal
 // hints is how often kube-scheduler has taken the scores of the pod before.
 func (p *throughPlugin) hints(scheduler *process.Server) float64 {
 	p.Helper()
-	page, err := controlplane.SchedulerMetrics(p.ctx, scheduler.Address)
-	p.must(err)
-	values, err := product.ReadMetrics(page)
-	p.must(err)
-	return values[`scheduler_batch_attempts_total{profile="default-scheduler",result="hint_used"}`]
+	return p.schedulerMetrics(scheduler)[`scheduler_batch_attempts_total{profile="default-scheduler",result="hint_used"}`]
 }
 
 // Policies are pure: label-rules says so. What they read of pods is the same for all pods of a ReplicaSet.
@@ -176,12 +171,13 @@ func (p *throughPlugin) change(node *corev1.Node, rack, seen string) *corev1.Pod
 	p.must(err)
 	_, err = shared.Client.CoreV1().Nodes().Patch(p.ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	p.must(err)
+	return checkoutOn(seenLabel, seen)
+}
+
+// checkoutOn is a pod that only fits on nodes with this label.
+func checkoutOn(key, value string) *corev1.Pod {
 	pod := objects.NewReplicaSet(shop, "checkout", nil).Pod()
-	pod.Spec.NodeSelector = maps.Clone(pod.Spec.NodeSelector)
-	if pod.Spec.NodeSelector == nil {
-		pod.Spec.NodeSelector = map[string]string{}
-	}
-	pod.Spec.NodeSelector[seenLabel] = seen
+	pod.Spec.NodeSelector = map[string]string{key: value}
 	return pod
 }
 

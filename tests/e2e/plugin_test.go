@@ -53,24 +53,37 @@ func (p *throughPlugin) startGateway() {
 	p.keep(p.gateway)
 }
 
-// label sets the rack of a node.
-func (p *throughPlugin) label(node *corev1.Node, rack string) {
+// label sets a label of a node.
+func (p *throughPlugin) label(node *corev1.Node, key, value string) {
 	p.Helper()
-	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, objects.RackLabel, rack)
+	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, key, value)
 	_, err := shared.Client.CoreV1().Nodes().Patch(p.ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	p.must(err)
 }
 
 func TestThroughThePluginARefusedPodComesBackWhenItsNodeChanges(t *testing.T) {
-	p := newThroughPlugin(t, "a refused pod says why, and comes back when its node changes", refusing("rack-drain"))
-	nodes := objects.Nodes(3, objects.With(objects.RackLabel, "rack-2"))
+	const pool = "acme.io/pool"
+	p := newThroughPlugin(t, "a refused pod says why, and comes back when its node changes in what its policy reads, and not before", refusing("rack-drain"))
+	nodes := objects.Nodes(3, objects.With(objects.RackLabel, "rack-2"), objects.With(pool, "first"))
+	nodes[2].Labels[objects.RackLabel], nodes[2].Labels[pool] = "rack-0", "other"
 	p.nodes(nodes)
-	p.start()
-	pod := p.another()
-	if message := p.refused(pod, corev1.PodReasonUnschedulable); !strings.Contains(message, "3 rack-drain: rack is being drained") {
+	p.startGateway()
+	scheduler := p.startScheduler(controlplane.SchedulerOptions{Scores: controlplane.ExtenderScoresOnly})
+	pod, beside := checkoutOn(pool, "first"), checkoutOn(seenLabel, "yes")
+	p.pods(pod, beside)
+	if message := p.refused(pod, corev1.PodReasonUnschedulable); !strings.Contains(message, "2 rack-drain: rack is being drained") {
 		p.Errorf("the pod's condition says %q", message)
 	}
-	p.label(nodes[1], "rack-0")
+	p.refused(beside, corev1.PodReasonUnschedulable)
+	// The other pod is moved because of it, by kube-scheduler's own plugin.
+	p.label(nodes[2], seenLabel, "yes")
+	p.boundTo(beside)
+	for series, value := range p.schedulerMetrics(scheduler) {
+		if strings.HasPrefix(series, `scheduler_queue_incoming_pods_total{event="UpdateNodeLabel"`) && value != 1 {
+			p.Errorf("%s is %v: a label that no policy reads moves the refused pod", series, value)
+		}
+	}
+	p.label(nodes[1], objects.RackLabel, "rack-0")
 	// kube-scheduler can learn of the label before the gateway does, which then waits for its watch.
 	if node := p.boundTo(pod); node != nodes[1].Name {
 		p.Errorf("%s is on %s instead of %s", pod.Name, node, nodes[1].Name)

@@ -65,7 +65,7 @@ func TestPluginVersionsPlacePods(t *testing.T) {
 				p.pods(pod)
 				p.startGatewayIn(gateway)
 				p.expectWaiting(pod, "rack is being drained")
-				p.label(worst, "rack-4")
+				p.label(worst, objects.RackLabel, "rack-4")
 				p.bound(pod)
 			}
 			p.untilKept()

@@ -483,14 +483,21 @@ type attempts struct{ scheduled, failed, unschedulable float64 }
 
 func (s *scenario) attempts(scheduler *process.Server) attempts {
 	s.Helper()
-	page, err := controlplane.SchedulerMetrics(s.ctx, scheduler.Address)
-	s.must(err)
-	values, err := product.ReadMetrics(page)
-	s.must(err)
+	values := s.schedulerMetrics(scheduler)
 	of := func(result string) float64 {
 		return values[`scheduler_schedule_attempts_total{profile="default-scheduler",result="`+result+`"}`]
 	}
 	return attempts{scheduled: of("scheduled"), failed: of("error"), unschedulable: of("unschedulable")}
+}
+
+// schedulerMetrics are kube-scheduler's, by series.
+func (s *scenario) schedulerMetrics(scheduler *process.Server) map[string]float64 {
+	s.Helper()
+	page, err := controlplane.SchedulerMetrics(s.ctx, scheduler.Address)
+	s.must(err)
+	values, err := product.ReadMetrics(page)
+	s.must(err)
+	return values
 }
 
 func (a attempts) since(before attempts) attempts {

@@ -30,6 +30,7 @@ use super::{
     Call, CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::{CallContext, Readiness},
+    node_reads::NodeReads,
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
     purpose::excluded,
@@ -53,12 +54,15 @@ pub struct Filtered {
     pub rejected: Rejected,
     /// The reason for each group of `rejected`.
     pub reasons: Vec<Reason>,
+    /// On what of nodes the rejections depend, if the caller wants to know: a change of anything else changes none of them. `None`: on
+    /// anything.
+    pub node_reads: Option<NodeReads>,
 }
 
 impl Filtered {
     /// Gives all rejected nodes this text. The rest of a reason stays each node's own.
     fn summarize(&mut self, text: &str) {
-        let Self { rejected, reasons } = self;
+        let Self { rejected, reasons, .. } = self;
         let Some(by) = rejected.groups.first().map(|group| group.by) else { return };
         for group in rejected.nodes.iter_mut().flatten() {
             let Reason { preemption_may_help, regardless_of_pods, .. } = reasons[*group as usize];
@@ -215,7 +219,9 @@ impl Decider {
                 let process = self.metrics().process();
                 process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
                 process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
-                self.pace_retries(call, participants, Filtered { rejected, reasons })
+                let reads = || self.node_reads(participants, &rejected.groups);
+                let node_reads = call.wants_reads.then(reads).flatten();
+                self.pace_retries(call, participants, Filtered { rejected, reasons, node_reads })
             }
             Verdict::Failed { seat, failure } => {
                 Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
@@ -446,8 +452,14 @@ mod tests {
             let request = Arc::new(Request::read(body.into()).unwrap());
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
-            let call =
-                Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own, is_part: false };
+            let call = Call {
+                request: &request,
+                pod: &pod,
+                began: Instant::now(),
+                flow: Flow::Own,
+                is_part: false,
+                wants_reads: false,
+            };
             assert_eq!(scope(call), expected, "{nominated} {names}");
         }
     }

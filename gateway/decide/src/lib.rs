@@ -15,6 +15,7 @@ mod gang;
 pub mod holding;
 mod hooks;
 mod modes;
+mod node_reads;
 pub mod overrides;
 mod own_pod;
 mod pacing;
@@ -45,6 +46,7 @@ use self::prioritize::PrefetchedScores;
 pub use self::{
     bind::{BindEnd, Binders},
     filter::Filtered,
+    node_reads::{KeyReads, NodeReads},
     pacing::RetryPacing,
     preempt::PreemptCall,
     purpose::DecisionPurpose,
@@ -79,6 +81,8 @@ pub struct Call<'c> {
     pub flow: Flow,
     /// Whether the caller asks about further nodes if these are not enough: if all of them are rejected, the pod is not.
     pub is_part: bool,
+    /// Whether the caller wants to know what rejections depend on of nodes.
+    pub wants_reads: bool,
 }
 
 /// Decides calls with the configured backends.

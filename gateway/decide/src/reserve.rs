@@ -125,7 +125,14 @@ impl Decider {
             let _counts = pods.looking_for_assumed();
             // What the watch has just reported.
             pods.pass_on(tables.node_tables());
-            let call = Call { request: &request, pod, began: Instant::now(), flow, is_part: false };
+            let call = Call {
+                request: &request,
+                pod,
+                began: Instant::now(),
+                flow,
+                is_part: false,
+                wants_reads: false,
+            };
             let answer = self.ask_again(call, until, record).await;
             tell_of_bind(record);
             answer?;

@@ -97,8 +97,14 @@ impl Decider {
             let json = request.pod();
             // The decision has read it.
             let Ok(pod) = pod::offered(&json) else { return };
-            let call =
-                Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own, is_part: false };
+            let call = Call {
+                request: &request,
+                pod: &pod,
+                began: Instant::now(),
+                flow: Flow::Own,
+                is_part: false,
+                wants_reads: false,
+            };
             let mut context = CallContext::in_shadow(&settings, call, &calls[0].record, encodings);
             for later in calls {
                 let prepared = decided.prepare(&mut context, later.verb, &later.backend).await;

@@ -322,7 +322,7 @@ impl Served {
         let json = request.pod();
         let pod = self.decider.pod(&json)?;
         if verb == Verb::Filter {
-            let filtered = self.filter(&request, &pod, false, http_call).await?;
+            let filtered = self.filter(&request, &pod, (false, false), http_call).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
         } else {
             let totals = self.prioritize(&request, &pod, http_call).await?;
@@ -330,16 +330,16 @@ impl Served {
         }
     }
 
-    /// Decides which of the nodes the pod may not run on. `is_part` is as in [`Call`].
+    /// Decides which of the nodes the pod may not run on. `is_part` and `wants_reads` are as in [`Call`].
     async fn filter(
         &self,
         request: &Arc<NodesRequest>,
         pod: &ObjectPod<'_>,
-        is_part: bool,
+        (is_part, wants_reads): (bool, bool),
         http_call: &mut HttpCall,
     ) -> Result<Filtered, CallError> {
         let (call, record) = self.begun(request, pod, http_call);
-        let call = Call { is_part, ..call };
+        let call = Call { is_part, wants_reads, ..call };
         let span = log_span(Verb::Filter, record);
         self.decider.filter(call, record).instrument(span).await
     }
@@ -366,7 +366,7 @@ impl Served {
         let nodes = RequestedNodes::Offered(Arc::clone(request));
         let (began, parent, flow) = (http_call.started, http_call.parent, http_call.flow);
         let record = http_call.record.insert(self.decider.record_of(pod, nodes, began, parent));
-        (Call { request, pod, began, flow, is_part: false }, record)
+        (Call { request, pod, began, flow, is_part: false, wants_reads: false }, record)
     }
 
     /// Answers `ExtenderPreemptionArgs` with an `ExtenderPreemptionResult`.

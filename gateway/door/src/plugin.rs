@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
-use extender_gateway_decide::{CallError, Filtered};
+use extender_gateway_decide::{CallError, Filtered, KeyReads};
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::HttpCall;
 use extender_gateway_wire::{Names, Request};
@@ -29,7 +29,7 @@ pub(super) use self::{assumed::AssumedPods, holding::States, lists::NodeLists};
 use self::{
     lists::Offered,
     v1alpha1::{
-        BindRequest, BindResponse, Change, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
+        BindRequest, BindResponse, Change, NodeReads, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
         PreemptResponse, Rejection, ScoreRequest, ScoreResponse, TellRequest, TellResponse, Totals,
         UnknownList, place_response, score_response,
     },
@@ -229,7 +229,7 @@ impl PluginCall<'_> {
         let class = self.served.decider.class_of(&pod);
         let keep = class.map(|class| holding::keep(self.door.states.number(self.served), class));
         let by_node = !self.served.decider.rejections_depend_on_nodes(&pod);
-        let filtered = self.served.filter(&request, &pod, is_part, call).await?;
+        let filtered = self.served.filter(&request, &pod, (is_part, true), call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
         let is_complete = call.record.as_ref().is_some_and(holding::is_complete);
         let (totals, are_complete) = self.totals_of_accepted(&request, &pod, &filtered, call.started).await?;
@@ -239,8 +239,9 @@ impl PluginCall<'_> {
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
+        let node_reads = filtered.node_reads.as_ref().filter(|_| rejected > 0).map(node_reads);
         let rejections = rejections(offered, filtered);
-        Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, by_node })
+        Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, by_node, node_reads })
     }
 
     /// The totals of the accepted nodes, if kube-scheduler scores them and they do not depend on which are left: a call of
@@ -306,8 +307,23 @@ impl Served {
     }
 }
 
+fn node_reads(reads: &extender_gateway_decide::NodeReads) -> NodeReads {
+    let keys = |KeyReads { keys, all }: &KeyReads| {
+        (*all || !keys.is_empty())
+            .then(|| v1alpha1::KeyReads { keys: keys.iter().cloned().collect(), all: *all })
+    };
+    let extender_gateway_decide::NodeReads { labels, annotations, taints, conditions, resources } = reads;
+    NodeReads {
+        labels: keys(labels),
+        annotations: keys(annotations),
+        taints: *taints,
+        conditions: *conditions,
+        resources: *resources,
+    }
+}
+
 fn rejections(offered: &Offered, filtered: Filtered) -> Vec<Rejection> {
-    let Filtered { rejected, reasons } = filtered;
+    let Filtered { rejected, reasons, .. } = filtered;
     let mut rejections: Vec<_> = reasons
         .into_iter()
         .map(|reason| Rejection {

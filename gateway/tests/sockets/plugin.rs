@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use extender_gateway_door::v1alpha1::{
-    Assumed, BindRequest, Change, Nodes, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
+    Assumed, BindRequest, Change, NodeReads, Nodes, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
     PreemptResponse, Rejection, ScoreRequest, ScoreResponse, Totals, UnknownList, change::Change as Kind,
     place_response::Outcome, score_response,
 };
@@ -301,25 +301,38 @@ async fn errors_are_those_of_the_http_address() {
 }
 
 #[tokio::test]
-async fn an_answer_says_whether_a_pod_that_leaves_can_change_it() {
-    let usage = || reading::with_part(reading::names(), NodePart::Usage);
-    for (declared, settings, expected) in [
-        (pure(reading::names()), "filter: {}", true),
-        (pure(usage()), "filter: {}", false),
-        (info(reading::names()), "filter: {}", false),
+async fn an_answer_says_what_can_change_it() {
+    let with = |part| reading::with_part(reading::names(), part);
+    let nothing = || Some(NodeReads::default());
+    let taints = || Some(NodeReads { taints: true, ..NodeReads::default() });
+    for (declared, regardless_of_pods, node_reads) in [
+        (pure(reading::names()), true, nothing()),
+        (pure(with(NodePart::Taints)), true, taints()),
+        (pure(with(NodePart::Usage)), false, nothing()),
+        (info(reading::names()), false, None),
     ] {
-        let policy = Scripted::start(declared, |_, message| {
-            Act::Message(filtered(&message, &["a"], "no room").encode_to_vec())
+        let revision = declared.revision.clone();
+        let policy = Scripted::start(declared, move |_, message| {
+            let answer = filtered(&message, &["a"], "no room");
+            let result = answer.result.map(|result| api::Result { revision: revision.clone(), ..result });
+            Act::Message(api::FilterResponse { result, ..answer }.encode_to_vec())
         })
         .await;
-        let configured = backend("only", &policy, settings);
+        let configured = backend("only", &policy, "filter: {}");
         let rest = format!("nodes: {{source: Watch}}\npods: {{source: Watch}}\nbackends:\n{configured}");
         let plugin = Plugin::start(&rest).await;
         for name in ["a", "b"] {
             plugin.gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
         }
-        let (rejections, _) = plugin.place(nodes("1", &["a", "b"], b"")).await;
-        assert_eq!(rejections[0].regardless_of_pods, expected, "{settings}");
+        let Outcome::Placement(said) = plugin.outcome(nodes("1", &["a", "b"], b"")).await else {
+            panic!("the list is unknown")
+        };
+        assert_eq!(said.rejections[0].regardless_of_pods, regardless_of_pods);
+        assert_eq!(said.node_reads, node_reads);
+        let Outcome::Placement(said) = plugin.outcome(nodes("2", &["b"], b"")).await else {
+            panic!("the list is unknown")
+        };
+        assert_eq!(said.node_reads, None, "nothing is rejected");
     }
 }
 

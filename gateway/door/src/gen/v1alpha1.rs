@@ -131,6 +131,39 @@ pub struct Placement {
     /// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
     #[prost(bool, tag = "6")]
     pub by_node: bool,
+    /// OPTIONAL. On what of nodes the rejections depend: a change of anything else of a node changes none of them, nor does a node that is
+    /// deleted. Absent: on anything.
+    #[prost(message, optional, tag = "7")]
+    pub node_reads: ::core::option::Option<NodeReads>,
+}
+/// Parts of nodes, of those of which kube-scheduler tells plugins changes.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeReads {
+    /// OPTIONAL. Labels.
+    #[prost(message, optional, tag = "1")]
+    pub labels: ::core::option::Option<KeyReads>,
+    /// OPTIONAL. Annotations.
+    #[prost(message, optional, tag = "2")]
+    pub annotations: ::core::option::Option<KeyReads>,
+    /// OPTIONAL. `spec.taints` and `spec.unschedulable`.
+    #[prost(bool, tag = "3")]
+    pub taints: bool,
+    /// OPTIONAL. `status.conditions`.
+    #[prost(bool, tag = "4")]
+    pub conditions: bool,
+    /// OPTIONAL. `status.capacity` and `status.allocatable`.
+    #[prost(bool, tag = "5")]
+    pub resources: bool,
+}
+/// Entries of a map.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyReads {
+    /// OPTIONAL. Those with these keys.
+    #[prost(string, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. All of them.
+    #[prost(bool, tag = "2")]
+    pub all: bool,
 }
 /// An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
 /// second: so policies are still called, and seen to be as pure as they say.

@@ -591,7 +591,10 @@ type Placement struct {
 	BindTimeoutMs uint32 `protobuf:"varint,5,opt,name=bind_timeout_ms,json=bindTimeoutMs,proto3" json:"bind_timeout_ms,omitempty"`
 	// OPTIONAL. What is decided about a node does not depend on the other nodes of the call, so that the plugin may ask about those that
 	// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
-	ByNode        bool `protobuf:"varint,6,opt,name=by_node,json=byNode,proto3" json:"by_node,omitempty"`
+	ByNode bool `protobuf:"varint,6,opt,name=by_node,json=byNode,proto3" json:"by_node,omitempty"`
+	// OPTIONAL. On what of nodes the rejections depend: a change of anything else of a node changes none of them, nor does a node that is
+	// deleted. Absent: on anything.
+	NodeReads     *NodeReads `protobuf:"bytes,7,opt,name=node_reads,json=nodeReads,proto3" json:"node_reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +671,150 @@ func (x *Placement) GetByNode() bool {
 	return false
 }
 
+func (x *Placement) GetNodeReads() *NodeReads {
+	if x != nil {
+		return x.NodeReads
+	}
+	return nil
+}
+
+// Parts of nodes, of those of which kube-scheduler tells plugins changes.
+type NodeReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Labels.
+	Labels *KeyReads `protobuf:"bytes,1,opt,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. Annotations.
+	Annotations *KeyReads `protobuf:"bytes,2,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OPTIONAL. `spec.taints` and `spec.unschedulable`.
+	Taints bool `protobuf:"varint,3,opt,name=taints,proto3" json:"taints,omitempty"`
+	// OPTIONAL. `status.conditions`.
+	Conditions bool `protobuf:"varint,4,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	// OPTIONAL. `status.capacity` and `status.allocatable`.
+	Resources     bool `protobuf:"varint,5,opt,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeReads) Reset() {
+	*x = NodeReads{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeReads) ProtoMessage() {}
+
+func (x *NodeReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
+func (*NodeReads) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NodeReads) GetLabels() *KeyReads {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *NodeReads) GetAnnotations() *KeyReads {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *NodeReads) GetTaints() bool {
+	if x != nil {
+		return x.Taints
+	}
+	return false
+}
+
+func (x *NodeReads) GetConditions() bool {
+	if x != nil {
+		return x.Conditions
+	}
+	return false
+}
+
+func (x *NodeReads) GetResources() bool {
+	if x != nil {
+		return x.Resources
+	}
+	return false
+}
+
+// Entries of a map.
+type KeyReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Those with these keys.
+	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// OPTIONAL. All of them.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyReads) Reset() {
+	*x = KeyReads{}
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyReads) ProtoMessage() {}
+
+func (x *KeyReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyReads.ProtoReflect.Descriptor instead.
+func (*KeyReads) Descriptor() ([]byte, []int) {
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *KeyReads) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *KeyReads) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 // An answer holds for all pods that are equal in what was read of them, while the gateway is in this state, but at most for a
 // second: so policies are still called, and seen to be as pure as they say.
 type Keep struct {
@@ -687,7 +834,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +846,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[8]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +859,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{8}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Keep) GetState() uint64 {
@@ -755,7 +902,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +914,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[9]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +927,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{9}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HoldRequest) GetState() uint64 {
@@ -811,7 +958,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +970,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[10]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +983,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{10}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HoldResponse) GetState() uint64 {
@@ -863,7 +1010,7 @@ type TellRequest struct {
 
 func (x *TellRequest) Reset() {
 	*x = TellRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1022,7 @@ func (x *TellRequest) String() string {
 func (*TellRequest) ProtoMessage() {}
 
 func (x *TellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[11]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1035,7 @@ func (x *TellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellRequest.ProtoReflect.Descriptor instead.
 func (*TellRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{11}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TellRequest) GetChanges() []*Change {
@@ -906,7 +1053,7 @@ type TellResponse struct {
 
 func (x *TellResponse) Reset() {
 	*x = TellResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1065,7 @@ func (x *TellResponse) String() string {
 func (*TellResponse) ProtoMessage() {}
 
 func (x *TellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[12]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1078,7 @@ func (x *TellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellResponse.ProtoReflect.Descriptor instead.
 func (*TellResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{12}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{14}
 }
 
 // Nodes that are rejected for one reason.
@@ -952,7 +1099,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1111,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[13]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1124,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{13}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Rejection) GetReason() string {
@@ -1020,7 +1167,7 @@ type ScoreRequest struct {
 
 func (x *ScoreRequest) Reset() {
 	*x = ScoreRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1179,7 @@ func (x *ScoreRequest) String() string {
 func (*ScoreRequest) ProtoMessage() {}
 
 func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[14]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1192,7 @@ func (x *ScoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreRequest.ProtoReflect.Descriptor instead.
 func (*ScoreRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{14}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ScoreRequest) GetPod() []byte {
@@ -1075,7 +1222,7 @@ type ScoreResponse struct {
 
 func (x *ScoreResponse) Reset() {
 	*x = ScoreResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1234,7 @@ func (x *ScoreResponse) String() string {
 func (*ScoreResponse) ProtoMessage() {}
 
 func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[15]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1247,7 @@ func (x *ScoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreResponse.ProtoReflect.Descriptor instead.
 func (*ScoreResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{15}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ScoreResponse) GetOutcome() isScoreResponse_Outcome {
@@ -1155,7 +1302,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1314,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[16]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1327,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{16}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PreemptRequest) GetArgs() []byte {
@@ -1200,7 +1347,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1359,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[17]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1372,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{17}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PreemptResponse) GetResult() []byte {
@@ -1245,7 +1392,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1404,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[18]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1417,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{18}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BindRequest) GetArgs() []byte {
@@ -1288,7 +1435,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1447,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[19]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1460,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{19}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{21}
 }
 
 // The weighted scores of nodes, merged: what an extender answers to prioritize. They count 10 times in kube-scheduler, as those of
@@ -1328,7 +1475,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1487,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[20]
+	mi := &file_extender_door_v1alpha1_door_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1500,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{20}
+	return file_extender_door_v1alpha1_door_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Totals) GetValues() []int64 {
@@ -1398,7 +1545,7 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\tplacement\x18\x01 \x01(\v2!.extender.door.v1alpha1.PlacementH\x00R\tplacement\x12H\n" +
 	"\funknown_list\x18\x02 \x01(\v2#.extender.door.v1alpha1.UnknownListH\x00R\vunknownListB\t\n" +
 	"\aoutcome\"\r\n" +
-	"\vUnknownList\"\x8d\x02\n" +
+	"\vUnknownList\"\xcf\x02\n" +
 	"\tPlacement\x12A\n" +
 	"\n" +
 	"rejections\x18\x01 \x03(\v2!.extender.door.v1alpha1.RejectionR\n" +
@@ -1407,7 +1554,20 @@ const file_extender_door_v1alpha1_door_proto_rawDesc = "" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x120\n" +
 	"\x04keep\x18\x04 \x01(\v2\x1c.extender.door.v1alpha1.KeepR\x04keep\x12&\n" +
 	"\x0fbind_timeout_ms\x18\x05 \x01(\rR\rbindTimeoutMs\x12\x17\n" +
-	"\aby_node\x18\x06 \x01(\bR\x06byNode\"n\n" +
+	"\aby_node\x18\x06 \x01(\bR\x06byNode\x12@\n" +
+	"\n" +
+	"node_reads\x18\a \x01(\v2!.extender.door.v1alpha1.NodeReadsR\tnodeReads\"\xdf\x01\n" +
+	"\tNodeReads\x128\n" +
+	"\x06labels\x18\x01 \x01(\v2 .extender.door.v1alpha1.KeyReadsR\x06labels\x12B\n" +
+	"\vannotations\x18\x02 \x01(\v2 .extender.door.v1alpha1.KeyReadsR\vannotations\x12\x16\n" +
+	"\x06taints\x18\x03 \x01(\bR\x06taints\x12\x1e\n" +
+	"\n" +
+	"conditions\x18\x04 \x01(\bR\n" +
+	"conditions\x12\x1c\n" +
+	"\tresources\x18\x05 \x01(\bR\tresources\"0\n" +
+	"\bKeyReads\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"n\n" +
 	"\x04Keep\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\bR\tnamespace\x12\x16\n" +
@@ -1463,7 +1623,7 @@ func file_extender_door_v1alpha1_door_proto_rawDescGZIP() []byte {
 	return file_extender_door_v1alpha1_door_proto_rawDescData
 }
 
-var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_extender_door_v1alpha1_door_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_extender_door_v1alpha1_door_proto_goTypes = []any{
 	(*Nodes)(nil),           // 0: extender.door.v1alpha1.Nodes
 	(*PlaceRequest)(nil),    // 1: extender.door.v1alpha1.PlaceRequest
@@ -1473,19 +1633,21 @@ var file_extender_door_v1alpha1_door_proto_goTypes = []any{
 	(*PlaceResponse)(nil),   // 5: extender.door.v1alpha1.PlaceResponse
 	(*UnknownList)(nil),     // 6: extender.door.v1alpha1.UnknownList
 	(*Placement)(nil),       // 7: extender.door.v1alpha1.Placement
-	(*Keep)(nil),            // 8: extender.door.v1alpha1.Keep
-	(*HoldRequest)(nil),     // 9: extender.door.v1alpha1.HoldRequest
-	(*HoldResponse)(nil),    // 10: extender.door.v1alpha1.HoldResponse
-	(*TellRequest)(nil),     // 11: extender.door.v1alpha1.TellRequest
-	(*TellResponse)(nil),    // 12: extender.door.v1alpha1.TellResponse
-	(*Rejection)(nil),       // 13: extender.door.v1alpha1.Rejection
-	(*ScoreRequest)(nil),    // 14: extender.door.v1alpha1.ScoreRequest
-	(*ScoreResponse)(nil),   // 15: extender.door.v1alpha1.ScoreResponse
-	(*PreemptRequest)(nil),  // 16: extender.door.v1alpha1.PreemptRequest
-	(*PreemptResponse)(nil), // 17: extender.door.v1alpha1.PreemptResponse
-	(*BindRequest)(nil),     // 18: extender.door.v1alpha1.BindRequest
-	(*BindResponse)(nil),    // 19: extender.door.v1alpha1.BindResponse
-	(*Totals)(nil),          // 20: extender.door.v1alpha1.Totals
+	(*NodeReads)(nil),       // 8: extender.door.v1alpha1.NodeReads
+	(*KeyReads)(nil),        // 9: extender.door.v1alpha1.KeyReads
+	(*Keep)(nil),            // 10: extender.door.v1alpha1.Keep
+	(*HoldRequest)(nil),     // 11: extender.door.v1alpha1.HoldRequest
+	(*HoldResponse)(nil),    // 12: extender.door.v1alpha1.HoldResponse
+	(*TellRequest)(nil),     // 13: extender.door.v1alpha1.TellRequest
+	(*TellResponse)(nil),    // 14: extender.door.v1alpha1.TellResponse
+	(*Rejection)(nil),       // 15: extender.door.v1alpha1.Rejection
+	(*ScoreRequest)(nil),    // 16: extender.door.v1alpha1.ScoreRequest
+	(*ScoreResponse)(nil),   // 17: extender.door.v1alpha1.ScoreResponse
+	(*PreemptRequest)(nil),  // 18: extender.door.v1alpha1.PreemptRequest
+	(*PreemptResponse)(nil), // 19: extender.door.v1alpha1.PreemptResponse
+	(*BindRequest)(nil),     // 20: extender.door.v1alpha1.BindRequest
+	(*BindResponse)(nil),    // 21: extender.door.v1alpha1.BindResponse
+	(*Totals)(nil),          // 22: extender.door.v1alpha1.Totals
 }
 var file_extender_door_v1alpha1_door_proto_depIdxs = []int32{
 	0,  // 0: extender.door.v1alpha1.PlaceRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
@@ -1494,30 +1656,33 @@ var file_extender_door_v1alpha1_door_proto_depIdxs = []int32{
 	3,  // 3: extender.door.v1alpha1.Change.kept:type_name -> extender.door.v1alpha1.Kept
 	7,  // 4: extender.door.v1alpha1.PlaceResponse.placement:type_name -> extender.door.v1alpha1.Placement
 	6,  // 5: extender.door.v1alpha1.PlaceResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
-	13, // 6: extender.door.v1alpha1.Placement.rejections:type_name -> extender.door.v1alpha1.Rejection
-	20, // 7: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
-	8,  // 8: extender.door.v1alpha1.Placement.keep:type_name -> extender.door.v1alpha1.Keep
-	2,  // 9: extender.door.v1alpha1.TellRequest.changes:type_name -> extender.door.v1alpha1.Change
-	0,  // 10: extender.door.v1alpha1.ScoreRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
-	20, // 11: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
-	6,  // 12: extender.door.v1alpha1.ScoreResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
-	1,  // 13: extender.door.v1alpha1.DoorService.Place:input_type -> extender.door.v1alpha1.PlaceRequest
-	14, // 14: extender.door.v1alpha1.DoorService.Score:input_type -> extender.door.v1alpha1.ScoreRequest
-	16, // 15: extender.door.v1alpha1.DoorService.Preempt:input_type -> extender.door.v1alpha1.PreemptRequest
-	18, // 16: extender.door.v1alpha1.DoorService.Bind:input_type -> extender.door.v1alpha1.BindRequest
-	9,  // 17: extender.door.v1alpha1.DoorService.Hold:input_type -> extender.door.v1alpha1.HoldRequest
-	11, // 18: extender.door.v1alpha1.DoorService.Tell:input_type -> extender.door.v1alpha1.TellRequest
-	5,  // 19: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
-	15, // 20: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
-	17, // 21: extender.door.v1alpha1.DoorService.Preempt:output_type -> extender.door.v1alpha1.PreemptResponse
-	19, // 22: extender.door.v1alpha1.DoorService.Bind:output_type -> extender.door.v1alpha1.BindResponse
-	10, // 23: extender.door.v1alpha1.DoorService.Hold:output_type -> extender.door.v1alpha1.HoldResponse
-	12, // 24: extender.door.v1alpha1.DoorService.Tell:output_type -> extender.door.v1alpha1.TellResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 6: extender.door.v1alpha1.Placement.rejections:type_name -> extender.door.v1alpha1.Rejection
+	22, // 7: extender.door.v1alpha1.Placement.totals:type_name -> extender.door.v1alpha1.Totals
+	10, // 8: extender.door.v1alpha1.Placement.keep:type_name -> extender.door.v1alpha1.Keep
+	8,  // 9: extender.door.v1alpha1.Placement.node_reads:type_name -> extender.door.v1alpha1.NodeReads
+	9,  // 10: extender.door.v1alpha1.NodeReads.labels:type_name -> extender.door.v1alpha1.KeyReads
+	9,  // 11: extender.door.v1alpha1.NodeReads.annotations:type_name -> extender.door.v1alpha1.KeyReads
+	2,  // 12: extender.door.v1alpha1.TellRequest.changes:type_name -> extender.door.v1alpha1.Change
+	0,  // 13: extender.door.v1alpha1.ScoreRequest.nodes:type_name -> extender.door.v1alpha1.Nodes
+	22, // 14: extender.door.v1alpha1.ScoreResponse.totals:type_name -> extender.door.v1alpha1.Totals
+	6,  // 15: extender.door.v1alpha1.ScoreResponse.unknown_list:type_name -> extender.door.v1alpha1.UnknownList
+	1,  // 16: extender.door.v1alpha1.DoorService.Place:input_type -> extender.door.v1alpha1.PlaceRequest
+	16, // 17: extender.door.v1alpha1.DoorService.Score:input_type -> extender.door.v1alpha1.ScoreRequest
+	18, // 18: extender.door.v1alpha1.DoorService.Preempt:input_type -> extender.door.v1alpha1.PreemptRequest
+	20, // 19: extender.door.v1alpha1.DoorService.Bind:input_type -> extender.door.v1alpha1.BindRequest
+	11, // 20: extender.door.v1alpha1.DoorService.Hold:input_type -> extender.door.v1alpha1.HoldRequest
+	13, // 21: extender.door.v1alpha1.DoorService.Tell:input_type -> extender.door.v1alpha1.TellRequest
+	5,  // 22: extender.door.v1alpha1.DoorService.Place:output_type -> extender.door.v1alpha1.PlaceResponse
+	17, // 23: extender.door.v1alpha1.DoorService.Score:output_type -> extender.door.v1alpha1.ScoreResponse
+	19, // 24: extender.door.v1alpha1.DoorService.Preempt:output_type -> extender.door.v1alpha1.PreemptResponse
+	21, // 25: extender.door.v1alpha1.DoorService.Bind:output_type -> extender.door.v1alpha1.BindResponse
+	12, // 26: extender.door.v1alpha1.DoorService.Hold:output_type -> extender.door.v1alpha1.HoldResponse
+	14, // 27: extender.door.v1alpha1.DoorService.Tell:output_type -> extender.door.v1alpha1.TellResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_extender_door_v1alpha1_door_proto_init() }
@@ -1535,7 +1700,7 @@ func file_extender_door_v1alpha1_door_proto_init() {
 		(*PlaceResponse_Placement)(nil),
 		(*PlaceResponse_UnknownList)(nil),
 	}
-	file_extender_door_v1alpha1_door_proto_msgTypes[15].OneofWrappers = []any{
+	file_extender_door_v1alpha1_door_proto_msgTypes[17].OneofWrappers = []any{
 		(*ScoreResponse_Totals)(nil),
 		(*ScoreResponse_UnknownList)(nil),
 	}
@@ -1545,7 +1710,7 @@ func file_extender_door_v1alpha1_door_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_door_v1alpha1_door_proto_rawDesc), len(file_extender_door_v1alpha1_door_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
