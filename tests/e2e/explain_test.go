@@ -38,14 +38,14 @@ func TestExplainSaysWherePodsAreAndWhy(t *testing.T) {
 			s.must(err)
 			results.note("explain pod/" + pod.Name + ":\n" + text)
 		}
-		text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, nowhere.Namespace, nowhere.Labels["app"])
+		text, err := product.ExplainPodsOf(s.ctx, shared.Kubeconfig, admin, nowhere.Namespace, "deployment/"+nowhere.Labels["app"])
 		s.must(err)
 		want := "1 pod of deployment/" + nowhere.Labels["app"] + " waits for a node.\nPod " + nowhere.Namespace + "/" + nowhere.Name + " is not scheduled"
 		if !strings.HasPrefix(text, want) {
 			s.Errorf("explain deployment/%s says\n%s\ninstead of\n%s", nowhere.Labels["app"], text, want)
 		}
 		// All of its pods are placed.
-		if text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, placed.Namespace, placed.Labels["app"]); err == nil ||
+		if text, err := product.ExplainPodsOf(s.ctx, shared.Kubeconfig, admin, placed.Namespace, "deployment/"+placed.Labels["app"]); err == nil ||
 			!strings.Contains(err.Error(), "waits for a node") {
 			s.Errorf("explain deployment/%s says %q, %v", placed.Labels["app"], text, err)
 		}

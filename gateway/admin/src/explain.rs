@@ -60,6 +60,7 @@ fn explanation(admin: &AdminState, query: &ExplainQuery) -> Response {
         name: query.pod.clone(),
         node: None,
         waiting: None,
+        group: None,
     };
     let gathered = Gathered { answers: vec![list], away: Vec::new() };
     let statuses = Vec::from_iter(admin.gateway_status.status(&admin.observer));

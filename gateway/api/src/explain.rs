@@ -5,6 +5,7 @@
 //! draw the same conclusions.
 
 pub mod evidence;
+pub mod group;
 pub mod notes;
 pub mod pod;
 pub mod replicas;

@@ -4,6 +4,7 @@
 //! combined into [`Evidence`], which is [`render`]ed without further queries.
 
 mod cluster;
+mod group;
 mod policy_pages;
 mod render;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use tokio::join;
 
 use self::policy_pages::PolicyPage;
 use super::{
-    admin::GatewayOptions,
+    admin::{GatewayOptions, Gateways},
     apiserver::ClusterAccess,
     block_on,
     names::{self, Subject},
@@ -31,13 +32,15 @@ pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or 
     Queries all replicas of the gateway for their decisions about the pod, and the apiserver for the pod. Prints a summary, notes \
     about what the gateway cannot know, each backend's part in the latest attempt, the scored nodes as raw score → normalized × \
     weight, and the rejected nodes with backend and reason. With --node, prints what every backend answered for that node in the \
-    latest attempts, and what policies show of it at a path that ends with /nodes/:NAME. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node.";
+    latest attempts, and what policies show of it at a path that ends with /nodes/:NAME. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node; for podgroup/NAME, what \
+    became of each of its pods in the latest attempt, and one that found no node.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway explain pod/web-0 -n shop
   extender-gateway explain deployment/web -n shop
+  extender-gateway explain podgroup/train -n shop
   extender-gateway explain web-0 -n shop --node node-7
   extender-gateway explain web-0 -n shop --gateway http://gateways.extender-gateway.svc:9403
   kubectl extender explain web-0 -n shop --gateway-namespace extender-gateway
@@ -53,7 +56,7 @@ Exit codes:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct ExplainOptions {
-    /// The pod, as NAME or pod/NAME, or a workload: deployment/NAME, replicaset/, statefulset/, daemonset/ or job/NAME
+    /// The pod, as NAME or pod/NAME, or a workload: deployment/NAME, replicaset/, statefulset/, daemonset/, job/ or podgroup/NAME
     #[arg(value_name = "pod/NAME", value_parser = names::subject)]
     subject: Subject,
 
@@ -117,8 +120,8 @@ impl ExplainOptions {
         } else {
             self.gateways.cluster.access().await?
         };
-        let target = self.target(&access).await?;
         let gateways = self.gateways.find(&access).await;
+        let target = self.target(&access, &gateways).await?;
         // The names need no escaping.
         let ExplainedPod { namespace, name, .. } = &target;
         let path = format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MAX_CALLS}");
@@ -134,17 +137,21 @@ impl ExplainOptions {
     /// The pod to explain.
     ///
     /// # Errors
-    /// None of the workload's pods waits for a node, or the apiserver does not say.
-    async fn target(&self, access: &ClusterAccess) -> Result<ExplainedPod, Failure> {
+    /// None of the workload's pods waits for a node, the group has none, or the apiserver does not say.
+    async fn target(&self, access: &ClusterAccess, gateways: &Gateways) -> Result<ExplainedPod, Failure> {
         let default = || access.as_ref().map_or("default", |cluster| cluster.namespace.as_str()).to_owned();
         let namespace = self.namespace.clone().unwrap_or_else(default);
-        let (name, waiting) = match &self.subject {
-            Subject::Pod(name) => (name.clone(), None),
+        let (name, waiting, group) = match &self.subject {
+            Subject::Pod(name) => (name.clone(), None, None),
+            Subject::Group(name) => {
+                let group = group::explained(access, gateways, &namespace, name).await?;
+                (group.members[0].name.clone(), None, Some(group))
+            }
             Subject::Workload(workload) => {
                 let waiting = workload::waiting(access, &namespace, workload).await?;
-                (waiting.names[0].clone(), Some(waiting))
+                (waiting.names[0].clone(), Some(waiting), None)
             }
         };
-        Ok(ExplainedPod { namespace, name, node: self.node.clone(), waiting })
+        Ok(ExplainedPod { namespace, name, node: self.node.clone(), waiting, group })
     }
 }

@@ -11,6 +11,8 @@ pub(super) enum Subject {
     Pod(String),
     /// A pod of this workload that waits for a node.
     Workload(Workload),
+    /// The pods of the `PodGroup` of this name.
+    Group(String),
 }
 
 /// A workload of this kind and name. Displayed as `deployment/NAME`.
@@ -62,20 +64,22 @@ impl fmt::Display for Workload {
 }
 
 /// Parses the subject of `explain`: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`, or a workload as
-/// `deployment/NAME`.
+/// `deployment/NAME` or `podgroup/NAME`.
 pub(super) fn subject(text: &str) -> Result<Subject, String> {
     let (resource, name) = text.split_once('/').unwrap_or(("pod", text));
+    let is_group = matches!(resource, "podgroup" | "podgroups" | "podgroup.scheduling.k8s.io");
     let kind = match resource {
         "pod" | "pods" | "po" => None,
+        _ if is_group => None,
         _ => Some(WorkloadKind::of(resource).ok_or_else(|| {
             format!(
                 "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
-                 replicaset, statefulset, daemonset or job"
+                 replicaset, statefulset, daemonset, job or podgroup"
             )
         })?),
     };
     if !is_dns_subdomain(name) {
-        let what = kind.map_or("pod", WorkloadKind::as_str);
+        let what = kind.map_or(if is_group { "PodGroup" } else { "pod" }, WorkloadKind::as_str);
         let singular = what.to_ascii_lowercase();
         return Err(format!(
             "{name:?} is not the name of a {what}; expected {singular}/NAME as in `kubectl get {singular}s`"
@@ -83,6 +87,7 @@ pub(super) fn subject(text: &str) -> Result<Subject, String> {
     }
     let name = name.to_owned();
     Ok(match kind {
+        None if is_group => Subject::Group(name),
         None => Subject::Pod(name),
         Some(kind) => Subject::Workload(Workload { kind, name }),
     })
@@ -131,8 +136,11 @@ mod tests {
         for text in ["pod/web-0", "pods/web-0", "po/web-0", "web-0"] {
             assert_eq!(subject(text), Ok(Subject::Pod("web-0".to_owned())), "{text}");
         }
+        for text in ["podgroup/train", "podgroups/train", "podgroup.scheduling.k8s.io/train"] {
+            assert_eq!(subject(text), Ok(Subject::Group("train".to_owned())), "{text}");
+        }
         let neither = "is neither a pod nor a workload; expected pod/web-0, with the namespace in -n, or deployment, replicaset, statefulset, \
-                       daemonset or job";
+                       daemonset, job or podgroup";
         for (text, wrong) in [
             ("shop/web-0", format!("\"shop\" {neither}")),
             ("pod/", "\"\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`".to_owned()),
@@ -146,6 +154,10 @@ mod tests {
                 "deploy/Web",
                 "\"Web\" is not the name of a Deployment; expected deployment/NAME as in `kubectl get deployments`"
                     .to_owned(),
+            ),
+            (
+                "podgroup/",
+                "\"\" is not the name of a PodGroup; expected podgroup/NAME as in `kubectl get podgroups`".to_owned(),
             ),
         ] {
             assert_eq!(subject(text), Err(wrong), "{text}");

@@ -25,9 +25,9 @@ func ExplainNode(ctx context.Context, kubeconfig, admin, node string, pod *corev
 	return explain(ctx, "pod/"+pod.Name, pod.Namespace, "--node", node, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
 }
 
-// ExplainDeployment is what explain prints about the oldest waiting pod of a Deployment.
-func ExplainDeployment(ctx context.Context, kubeconfig, admin, namespace, name string) (string, error) {
-	return explain(ctx, "deployment/"+name, namespace, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+// ExplainPodsOf is what explain prints about the pods of a workload or group, such as deployment/web.
+func ExplainPodsOf(ctx context.Context, kubeconfig, admin, namespace, subject string) (string, error) {
+	return explain(ctx, subject, namespace, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
 }
 
 // ExplainInPods does the same for gateways that are pods of a namespace, through ports that kube-apiserver forwards.

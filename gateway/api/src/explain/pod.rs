@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::group::ExplainedGroup;
+
 /// How many similar names are shown.
 const MAX_SIMILAR: usize = 3;
 /// The least similarity of names (Jaro-Winkler, 1 for equal names): names that differ only in a generated suffix
@@ -22,6 +24,9 @@ pub struct ExplainedPod {
     /// The workload whose oldest waiting pod this is; `None` if the pod was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingPods>,
+    /// The pod group of which this is the first pod; `None` if the pod or a workload was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<ExplainedGroup>,
 }
 
 /// The pods of a workload that wait for a node.

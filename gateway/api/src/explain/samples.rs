@@ -201,6 +201,7 @@ pub fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evi
         name: "web-0".into(),
         node: asked.map(str::to_owned),
         waiting: None,
+        group: None,
     };
     let view = ClusterView { pod, cluster_nodes: Some(5), node_exists: asked.map(|_| true) };
     Evidence::new(target, view, Gathered { answers, away: Vec::new() }, Vec::new(), at(600))

@@ -14,6 +14,7 @@ use crate::Decision;
 /// All lines, in reading order.
 pub(super) fn of(evidence: &Evidence) -> Vec<String> {
     let mut lines: Vec<String> = evidence.target.waiting.as_ref().map(others).into_iter().collect();
+    lines.extend(evidence.target.group.iter().flat_map(|group| group.lines(evidence.time)));
     lines.push(location(evidence));
     let Some(attempt) = evidence.latest() else { return lines };
     if !evidence.cluster.is_simulation() {

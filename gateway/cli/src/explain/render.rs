@@ -10,7 +10,7 @@ use std::fmt;
 use extender_gateway_api::explain::{Explanation, evidence::Evidence, notes, pod::PodState};
 use extender_gateway_object::text::{clean, counted};
 
-use super::Printed;
+use super::{Printed, group};
 
 impl fmt::Display for Printed<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,10 +21,13 @@ impl fmt::Display for Printed<'_> {
         for note in notes {
             writeln!(out, "- {}", clean(note).trim_end())?;
         }
+        let max_rows = if *top == 0 { usize::MAX } else { *top };
+        if let Some(group) = &evidence.target.group {
+            group::write(group, max_rows, out)?;
+        }
         let Some(attempt) = evidence.latest() else {
             return policy_pages.iter().try_for_each(|page| write!(out, "\n{page}"));
         };
-        let max_rows = if *top == 0 { usize::MAX } else { *top };
         calls::write(attempt, out)?;
         if let Some(name) = &evidence.target.node {
             calls::write_of_node(evidence, name, max_rows, out)?;
@@ -38,7 +41,7 @@ impl fmt::Display for Printed<'_> {
 }
 
 /// Writes the number of hidden rows.
-fn write_hidden(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result {
+pub(super) fn write_hidden(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result {
     if hidden == 0 {
         return Ok(());
     }

@@ -178,6 +178,7 @@ impl PrintedOutcome<'_> {
             name: case.pod.name.clone(),
             node: self.options.node.clone(),
             waiting: None,
+            group: None,
         };
         let gathered = Gathered { answers: vec![case.decisions.clone()], away: Vec::new() };
         let cluster = ClusterView::simulated(&case.shown_file());
