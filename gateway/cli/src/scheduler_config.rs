@@ -227,7 +227,8 @@ fn print_profile(
     }
     let mut profile = Profile::of(config).ok_or_else(|| {
         Failure::Usage(
-            "extender.socket is not set: the plugin asks there, such as at /run/extender-gateway/plugin.sock"
+            "extender.socket is not set: the profile is for a plugin that asks there, such as at \
+             /run/extender-gateway/plugin.sock; docs/plugin.md has the arguments for extender.address"
                 .to_owned(),
         )
     })?;

@@ -60,6 +60,12 @@ impl CallRefusal {
         Self::new(StatusCode::NOT_FOUND, CallOutcome::Path, text)
     }
 
+    pub(super) fn no_plugin() -> Self {
+        let text = "extender-gateway: kube-scheduler's plugin is answered over HTTP/2 on connections with a client certificate, and at \
+                    extender.socket; set extender.tls.clientCAFile in the gateway's configuration";
+        Self::new(StatusCode::FORBIDDEN, CallOutcome::Path, text)
+    }
+
     pub(super) fn browser() -> Self {
         let text = "extender-gateway: requests of web pages are rejected";
         Self::new(StatusCode::FORBIDDEN, CallOutcome::Browser, text)

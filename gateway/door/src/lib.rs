@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use extender_gateway_core::{Assignment, Verb};
 use futures_util::FutureExt;
-use http::{Method, Request, Response, header::ORIGIN, request::Parts};
+use http::{Method, Request, Response, Version, header::ORIGIN, request::Parts};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::display};
@@ -119,6 +119,15 @@ impl Caller {
         Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0), secure: false, flow: Flow::Own };
 }
 
+/// Refuses a caller of the plugin's service who may not have pods counted.
+fn permit_plugin(head: &Parts, caller: Caller) -> Result<(), CallRefusal> {
+    refuse_page(head)?;
+    match caller.flow {
+        Flow::Socket | Flow::Certificate(_) => Ok(()),
+        Flow::Address(_) | Flow::Own => Err(CallRefusal::no_plugin()),
+    }
+}
+
 /// The verb of a path, whatever precedes its last segment.
 fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
     let path = path.trim_end_matches('/');
@@ -170,7 +179,8 @@ impl Door {
         let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
         let admission =
             |verb, arrived| Admission { turns, arrived, longest: served.config.timeouts.longest_wait(verb) };
-        if let Some(method) = PluginMethod::of(head.uri.path()).filter(|_| caller.flow == Flow::Socket) {
+        let method = PluginMethod::of(head.uri.path()).filter(|_| head.version == Version::HTTP_2);
+        if let Some(method) = method.map(|method| permit_plugin(&head, caller).and(method)) {
             let verb = method.as_ref().map_or(Verb::Filter, |method| method.verb());
             let admission = admission(verb, Instant::now());
             let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
@@ -256,14 +266,22 @@ impl Door {
 /// The body of a response. The request is in progress, and its memory in use, until the body is dropped.
 type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
 
-/// The verb of a request, unless its path, its method or its origin is refused. A browser sends a page's POST without asking first,
-/// to any address that it reaches, and says whose page it is.
+/// The verb of a request, unless its path, its method or its origin is refused.
 fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
-    if head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site") {
-        return Err(CallRefusal::browser());
-    }
-    let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
+    refuse_page(head)?;
+    let path = head.uri.path();
+    let no_verb = || {
+        PluginMethod::of(path).map_or_else(|| CallRefusal::path(path, verbs), |_| CallRefusal::no_plugin())
+    };
+    let verb = verb.ok_or_else(no_verb)?;
     if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
+}
+
+/// Refuses what a web page sends. A browser sends a page's POST without asking first, to any address that it reaches, with the
+/// certificate of its user, and says whose page it is.
+fn refuse_page(head: &Parts) -> Result<(), CallRefusal> {
+    let is_of_page = head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site");
+    if is_of_page { Err(CallRefusal::browser()) } else { Ok(()) }
 }
 
 /// The result of a call, also if it panics: one pod that triggers a bug must not stop a cluster.

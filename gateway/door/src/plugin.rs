@@ -1,5 +1,5 @@
-//! What kube-scheduler's plugin calls: `extender.door.v1alpha1.DoorService`, over HTTP/2, at the socket only: who may call it may
-//! have pods counted.
+//! What kube-scheduler's plugin calls: `extender.door.v1alpha1.DoorService`, over HTTP/2, at the socket and at the address on
+//! connections with a client certificate: who may call it may have pods counted.
 //!
 //! A call is decided, recorded and limited like those of an extender: Place is a filter and, if the scores of nodes do not
 //! depend on one another, a prioritize call.

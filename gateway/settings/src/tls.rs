@@ -64,7 +64,8 @@ fields! {
     "certFile": PathBuf, required;
     /// The private key of that certificate, PEM.
     "keyFile": PathBuf, required;
-    /// The CAs of client certificates, PEM. If absent, callers need no certificate.
+    /// The CAs of client certificates, PEM. If absent, callers need no certificate. [kube-scheduler's plugin](plugin.md) is answered on
+    /// connections with one, and can have pods counted.
     "clientCAFile": PathBuf, absent("none");
     /// With `clientCAFile`. `Required`: callers without a certificate are rejected. `Optional`: they are accepted, but a certificate
     /// that is sent must be valid.

@@ -1,6 +1,7 @@
 //! What kube-scheduler's plugin calls, at a Unix socket: one call for each attempt to place a pod.
 
 mod holding;
+mod secured;
 
 use std::path::Path;
 
@@ -19,17 +20,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::UnixStream, task::yield_now};
 
-use crate::{
-    http2::call,
-    support::{
-        Gateway, TEST_TIMEOUT,
-        backend::{Act, Scripted, configured as backend, filtered, framed, info, rows, scored},
-        by_name,
-        function::pure,
-        node, preempting, reading,
-        secured::{HTTP_2, Secured, connect_h2},
-        steady,
-    },
+use crate::support::{
+    Gateway, TEST_TIMEOUT,
+    backend::{Act, Scripted, configured as backend, filtered, framed, info, rows, scored},
+    by_name,
+    function::pure,
+    node, preempting, reading, steady,
 };
 
 /// A gateway with a socket, and a connection there.
@@ -41,6 +37,8 @@ struct Plugin {
 
 /// A connection to a gateway's socket.
 pub(crate) struct Socket(SendRequest<Bytes>);
+
+const SERVICE: &str = "/extender.door.v1alpha1.DoorService/";
 
 /// The code of a gRPC status, and its message or that of the response.
 type Answer = Result<Bytes, (String, String)>;
@@ -54,8 +52,12 @@ impl Socket {
     }
 
     async fn call(&self, method: &str, body: Bytes) -> Answer {
-        let uri = format!("http://gateway/extender.door.v1alpha1.DoorService/{method}");
-        let request = Request::post(uri).header("content-type", "application/grpc").body(()).unwrap();
+        self.call_with(("content-type", "application/grpc"), method, body).await
+    }
+
+    async fn call_with(&self, (name, value): (&str, &str), method: &str, body: Bytes) -> Answer {
+        let uri = format!("http://gateway{SERVICE}{method}");
+        let request = Request::post(uri).header(name, value).body(()).unwrap();
         let mut ready = self.0.clone().ready().await.unwrap();
         let (response, mut sending) = ready.send_request(request, false).unwrap();
         sending.send_data(body, true).unwrap();
@@ -447,13 +449,4 @@ async fn a_call_waits_until_the_gateway_knows_what_kube_scheduler_knows() {
     };
     tokio::join!(about(7, 8), change);
     assert_eq!(requested(&policy), [250]);
-}
-
-/// Whoever calls it can have pods counted.
-#[tokio::test]
-async fn the_service_is_at_the_socket_alone() {
-    let secured = Secured::start("").await;
-    let requests = connect_h2(secured.gateway.address, &secured.client(None, HTTP_2)).await;
-    let answer = call(&requests, "/extender.door.v1alpha1.DoorService/Place", String::new()).await;
-    assert_eq!(answer, (404, Value::Null));
 }

@@ -1,5 +1,5 @@
 // The service that the gateway offers to kube-scheduler's plugin: the same decisions as at its HTTP address, asked for once
-// for each attempt to place a pod.
+// for each attempt to place a pod. It is at a Unix socket, and at the HTTP address on connections with a client certificate.
 //
 // The course of an attempt:
 //  1. PreFilter of the plugin calls Place, with the pod and the nodes of kube-scheduler's snapshot. Nodes are positions in a

@@ -1,5 +1,5 @@
 // The service that the gateway offers to kube-scheduler's plugin: the same decisions as at its HTTP address, asked for once
-// for each attempt to place a pod.
+// for each attempt to place a pod. It is at a Unix socket, and at the HTTP address on connections with a client certificate.
 //
 // The course of an attempt:
 //  1. PreFilter of the plugin calls Place, with the pod and the nodes of kube-scheduler's snapshot. Nodes are positions in a
@@ -59,6 +59,7 @@ const (
 //	condition                                       | code                | what the plugin does
 //	------------------------------------------------|---------------------|--------------------------------------------
 //	the request cannot be read                      | INVALID_ARGUMENT    | the attempt fails
+//	at the HTTP address: no client certificate      | PERMISSION_DENIED   | the same
 //	a backend failed whose failure policy is Fail   | UNAVAILABLE         | the attempt fails; kube-scheduler backs off
 //	no node is left, and some are not yet known     | UNAVAILABLE         | the same
 //	the gateway has too much to do                  | RESOURCE_EXHAUSTED  | the same
@@ -164,6 +165,7 @@ func (c *doorServiceClient) Tell(ctx context.Context, in *TellRequest, opts ...g
 //	condition                                       | code                | what the plugin does
 //	------------------------------------------------|---------------------|--------------------------------------------
 //	the request cannot be read                      | INVALID_ARGUMENT    | the attempt fails
+//	at the HTTP address: no client certificate      | PERMISSION_DENIED   | the same
 //	a backend failed whose failure policy is Fail   | UNAVAILABLE         | the attempt fails; kube-scheduler backs off
 //	no node is left, and some are not yet known     | UNAVAILABLE         | the same
 //	the gateway has too much to do                  | RESOURCE_EXHAUSTED  | the same
