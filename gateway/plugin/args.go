@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,12 +24,24 @@ const (
 
 // args are the plugin's settings in the profile: pluginConfig[].args.
 type args struct {
-	// socket is the path of the gateway's socket: its extender.socket.
+	// socket is the path of the gateway's socket: its extender.socket. "" if it is asked at its address.
 	socket string
+	// address is the host and port of the gateway's extender.address, "" if it is asked at its socket.
+	address string
+	// tls has the certificates of connections to the address.
+	tls tlsFiles
 	// timeout limits each call.
 	timeout time.Duration
 	// ignorable places pods without policies while no gateway answers.
 	ignorable bool
+}
+
+// endpoint names where the gateway is.
+func (a args) endpoint() string {
+	if a.address != "" {
+		return "address " + a.address
+	}
+	return "socket " + a.socket
 }
 
 // setters are the fields of the arguments, by name. Each returns what it expects if the value is something else.
@@ -36,6 +50,25 @@ var setters = map[string]func(a *args, value any) (expected string){
 		var isText bool
 		if a.socket, isText = value.(string); !isText || !filepath.IsAbs(a.socket) || len(a.socket) > maxSocketBytes {
 			return fmt.Sprintf("the absolute path of the gateway's Unix socket, of at most %d bytes", maxSocketBytes)
+		}
+		return ""
+	},
+	"address": func(a *args, value any) string {
+		a.address, _ = value.(string)
+		host, port, err := net.SplitHostPort(a.address)
+		if number, _ := strconv.ParseUint(port, 10, 16); err != nil || host == "" || number == 0 {
+			return "HOST:PORT of the gateway's extender.address, without https://"
+		}
+		return ""
+	},
+	// Its fields have names of their own.
+	"tls":          func(*args, any) string { return "the fields caFile, certFile, keyFile and serverName" },
+	"tls.caFile":   func(a *args, value any) string { return setFile(&a.tls.ca, value) },
+	"tls.certFile": func(a *args, value any) string { return setFile(&a.tls.cert, value) },
+	"tls.keyFile":  func(a *args, value any) string { return setFile(&a.tls.key, value) },
+	"tls.serverName": func(a *args, value any) string {
+		if a.tls.serverName, _ = value.(string); a.tls.serverName == "" {
+			return "the name that the gateway's certificate has"
 		}
 		return ""
 	},
@@ -56,6 +89,16 @@ var setters = map[string]func(a *args, value any) (expected string){
 	},
 }
 
+func setFile(file *string, value any) (expected string) {
+	if *file, _ = value.(string); !filepath.IsAbs(*file) {
+		return "the absolute path of a file"
+	}
+	return ""
+}
+
+// filesOfTLS are required with an address: it is never asked without TLS on both sides.
+var filesOfTLS = []string{"tls.caFile", "tls.certFile", "tls.keyFile"}
+
 // parseArgs reports all mistakes together.
 func parseArgs(object runtime.Object) (args, error) {
 	parsed := args{timeout: defaultTimeout}
@@ -72,16 +115,41 @@ func parseArgs(object runtime.Object) (args, error) {
 			mistakes = append(mistakes, fmt.Errorf("%s: expected %s, not %#v", name, expected, fields[name]))
 		}
 	}
-	if _, isSet := fields["socket"]; !isSet {
-		mistakes = append(mistakes, errors.New("socket: is required; expected the path that extender.socket has in the gateway's configuration"))
-	}
+	mistakes = append(mistakes, endpointMistakes(fields)...)
 	if err := errors.Join(mistakes...); err != nil {
 		return parsed, fmt.Errorf("args of plugin %s: %w", Name, err)
 	}
 	return parsed, nil
 }
 
-// fieldsOf decodes what kube-scheduler passes for a plugin whose arguments have no type. JSON is YAML.
+// endpointMistakes are those of fields that are right by themselves.
+func endpointMistakes(fields map[string]any) (mistakes []error) {
+	_, hasSocket := fields["socket"]
+	_, hasAddress := fields["address"]
+	switch {
+	case hasSocket && hasAddress:
+		return []error{errors.New("address: expected either socket or address: remove one of them")}
+	case hasAddress:
+		for _, name := range filesOfTLS {
+			if _, isSet := fields[name]; !isSet {
+				mistakes = append(mistakes, fmt.Errorf("%s: is required with address; expected the absolute path of a file", name))
+			}
+		}
+	case !hasSocket:
+		mistakes = append(mistakes, errors.New("socket: is required; expected the path that extender.socket has in the gateway's configuration, "+
+			"or instead address and tls, for a gateway on another machine"))
+	default:
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if strings.HasPrefix(name, "tls") {
+				mistakes = append(mistakes, fmt.Errorf("%s: is for address; a socket has no TLS: remove it", name))
+			}
+		}
+	}
+	return mistakes
+}
+
+// fieldsOf decodes what kube-scheduler passes for a plugin whose arguments have no type. JSON is YAML. Fields of tls are named by
+// their paths.
 func fieldsOf(object runtime.Object) (fields map[string]any, err error) {
 	if object == nil {
 		return nil, nil
@@ -92,6 +160,12 @@ func fieldsOf(object runtime.Object) (fields map[string]any, err error) {
 	}
 	if err := yaml.UnmarshalStrict(unknown.Raw, &fields); err != nil {
 		return nil, fmt.Errorf("expected fields with values: %w", err)
+	}
+	if nested, isMap := fields["tls"].(map[string]any); isMap {
+		delete(fields, "tls")
+		for name, value := range nested {
+			fields["tls."+name] = value
+		}
 	}
 	return fields, nil
 }

@@ -28,6 +28,19 @@ func TestArgsAreRefusedWithTheFieldAndWhatIsExpected(t *testing.T) {
 		"a time in seconds": {yamlArgs("socket: /s\ntimeout: 5"), []string{"timeout: expected a positive duration"}},
 		"no time":           {yamlArgs("socket: /s\ntimeout: 0s"), []string{"timeout: expected a positive duration"}},
 		"a text":            {yamlArgs("socket: /s\nignorable: 'yes'"), []string{"ignorable: expected true or false"}},
+		"two endpoints":     {yamlArgs("socket: /s\naddress: gateway:8888"), []string{"address: expected either socket or address"}},
+		"no port":           {yamlArgs("address: gateway"), []string{"address: expected HOST:PORT", `not "gateway"`}},
+		"no host":           {yamlArgs("address: ':8888'"), []string{"address: expected HOST:PORT"}},
+		"port 0":            {yamlArgs("address: gateway:0"), []string{"address: expected HOST:PORT"}},
+		"a name of a port":  {yamlArgs("address: gateway:https"), []string{"address: expected HOST:PORT"}},
+		"an address's URL":  {yamlArgs("address: https://gateway:8888"), []string{"address: expected HOST:PORT", "without https://"}},
+		"no TLS":            {yamlArgs("address: gateway:8888"), []string{"tls.caFile: is required with address", "tls.certFile: is", "tls.keyFile: is"}},
+		"TLS without a key": {yamlArgs("address: gateway:8888\ntls: {caFile: /ca, certFile: /crt}"), []string{"tls.keyFile: is required"}},
+		"TLS at a socket":   {yamlArgs("socket: /s\ntls: {keyFile: /key}"), []string{"tls.keyFile: is for address", "remove it"}},
+		"TLS turned on":     {yamlArgs("address: gateway:8888\ntls: true"), []string{"tls: expected the fields caFile, certFile, keyFile and serverName, not true"}},
+		"no verification":   {yamlArgs("address: gateway:8888\ntls: {insecure: true}"), []string{"tls.insecure: unknown field", "tls.serverName"}},
+		"a relative file":   {yamlArgs("address: gateway:8888\ntls: {caFile: ca.crt}"), []string{"tls.caFile: expected the absolute path of a file"}},
+		"an empty name":     {yamlArgs("address: gateway:8888\ntls: {serverName: ''}"), []string{"tls.serverName: expected the name"}},
 		"all":               {yamlArgs("ignorable: 1\ntimeout: 1"), []string{"ignorable:", "timeout:", "socket:"}},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -52,6 +65,10 @@ func TestArgs(t *testing.T) {
 	}{
 		{json, args{socket: "/run/s", timeout: time.Minute, ignorable: true}},
 		{yamlArgs("socket: /run/s"), args{socket: "/run/s", timeout: 5 * time.Second}},
+		{
+			yamlArgs("address: '[::1]:8888'\ntls: {caFile: /ca, certFile: /crt, keyFile: /key, serverName: gateway}"),
+			args{address: "[::1]:8888", tls: tlsFiles{ca: "/ca", cert: "/crt", key: "/key", serverName: "gateway"}, timeout: 5 * time.Second},
+		},
 	} {
 		if got, err := parseArgs(c.args); err != nil || got != c.want {
 			t.Errorf("%+v, %v", got, err)
@@ -62,7 +79,7 @@ func TestArgs(t *testing.T) {
 func TestTwoProfilesUseOneGateway(t *testing.T) {
 	first := newPlugin(t, "/run/a", "")
 	second := newPlugin(t, "/run/a", "timeout: 1s")
-	if _, err := New(t.Context(), yamlArgs("socket: /run/b"), nil); err == nil || !strings.Contains(err.Error(), "/run/a, as in another profile, not /run/b") {
+	if _, err := New(t.Context(), yamlArgs("socket: /run/b"), nil); err == nil || !strings.Contains(err.Error(), "socket /run/a, as in another profile, not socket /run/b") {
 		t.Errorf("a second gateway: %v", err)
 	}
 	for _, p := range []*Plugin{first, second} {

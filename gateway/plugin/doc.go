@@ -1,6 +1,6 @@
 // Package plugin lets kube-scheduler ask an extender-gateway for decisions without an extender: it is a plugin of the scheduling
-// framework that calls the gateway's DoorService on a Unix socket. It knows kube-scheduler's framework and that protocol;
-// order, weights, normalization and failure policies of backends are the gateway's.
+// framework that calls the gateway's DoorService on a Unix socket, or over TLS with certificates on both sides. It knows
+// kube-scheduler's framework and that protocol; order, weights, normalization and failure policies of backends are the gateway's.
 //
 // # Course of an attempt
 //

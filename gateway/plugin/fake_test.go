@@ -134,12 +134,17 @@ func answering(placement *door.Placement) *scriptedGateway {
 // serve runs the gateway at the socket until it is stopped. Its lists are lost then.
 func (g *scriptedGateway) serve(t *testing.T, socket string) (stop func()) {
 	t.Helper()
-	g.lists = map[string][]string{}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
+	return g.serveOn(t, listener)
+}
+
+func (g *scriptedGateway) serveOn(t *testing.T, listener net.Listener, options ...grpc.ServerOption) (stop func()) {
+	t.Helper()
+	g.lists = map[string][]string{}
+	server := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxMessageBytes))...)
 	door.RegisterDoorServiceServer(server, g)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
@@ -160,7 +165,12 @@ func socketPath(t *testing.T) string {
 // newPlugin makes the plugin for the socket, with further arguments as YAML.
 func newPlugin(t *testing.T, socket, more string) *Plugin {
 	t.Helper()
-	p, err := New(t.Context(), yamlArgs(fmt.Sprintf("socket: %q\n%s", socket, more)), newFakeHandle())
+	return newPluginOf(t, fmt.Sprintf("socket: %q\n%s", socket, more))
+}
+
+func newPluginOf(t *testing.T, args string) *Plugin {
+	t.Helper()
+	p, err := New(t.Context(), yamlArgs(args), newFakeHandle())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -22,11 +24,14 @@ const (
 	maxMessageBytes = 64 << 20
 	// maxReconnectDelay bounds how long a gateway that is back stays unused.
 	maxReconnectDelay = time.Second
+	// pingInterval is gRPC's least. Within pingTimeout a ping is answered, and a packet acknowledged.
+	pingInterval = 10 * time.Second
+	pingTimeout  = 5 * time.Second
 	// outcomeTrailer comes with each status of a gateway, and with none of gRPC itself.
 	outcomeTrailer = "extender-outcome"
 )
 
-// gateway calls the gateway at a socket.
+// gateway calls the gateway at its endpoint.
 type gateway struct {
 	args
 	placed     *placed
@@ -36,24 +41,43 @@ type gateway struct {
 
 // newGateway connects when the first call is made.
 func newGateway(a args, told *placed) (*gateway, error) {
-	// A dialer instead of a unix: target, in which some characters of paths have a meaning.
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", a.socket)
+	options, err := a.transport()
+	if err != nil {
+		return nil, err
 	}
 	reconnect := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay}
-	connection, err := grpc.NewClient("passthrough:///localhost",
-		grpc.WithContextDialer(dial),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	options = append(options,
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: a.timeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		// The profile decides about failures; nothing is tried twice within a call.
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
+	connection, err := grpc.NewClient("passthrough:///"+cmp.Or(a.address, "localhost"), options...)
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: connect to %s: %w", Name, a.socket, err)
+		return nil, fmt.Errorf("plugin %s: connect to %s: %w", Name, a.endpoint(), err)
 	}
 	g := &gateway{args: a, placed: told, connection: connection, client: door.NewDoorServiceClient(connection)}
 	told.follow(g)
 	return g, nil
+}
+
+// transport is how the gateway is reached. The files of an address are read for the first time.
+func (a args) transport() ([]grpc.DialOption, error) {
+	dial := func(network, at string) grpc.DialOption {
+		return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at)
+		})
+	}
+	if a.address == "" {
+		// A dialer instead of a unix: target, in which some characters of paths have a meaning.
+		return []grpc.DialOption{dial("unix", a.socket), grpc.WithTransportCredentials(insecure.NewCredentials())}, nil
+	}
+	first, err := a.tls.read()
+	if err != nil {
+		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
+	}
+	// Without pings, the connection to a machine that has disappeared would be used for a quarter of an hour.
+	pings := grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout})
+	return []grpc.DialOption{dial("tcp", a.address), grpc.WithTransportCredentials(fileCredentials{first, a.tls}), pings}, nil
 }
 
 // place decides about these nodes of the list, as they are at this resource version or later, and tells what has become of pods.
@@ -121,9 +145,9 @@ func asked[A any](g *gateway, ctx context.Context, list *nodeList, offered []byt
 			list.known.Store(true)
 			return answer, nil
 		case !unknownList:
-			return nil, fmt.Errorf("the gateway at %s answers something that this plugin does not know: use plugin and gateway of neighboring minor versions", g.socket)
+			return nil, fmt.Errorf("the gateway at %s answers something that this plugin does not know: use plugin and gateway of neighboring minor versions", g.endpoint())
 		case withNames:
-			return nil, fmt.Errorf("the gateway at %s does not know a list of nodes that it was just sent", g.socket)
+			return nil, fmt.Errorf("the gateway at %s does not know a list of nodes that it was just sent", g.endpoint())
 		}
 		list.known.Store(false)
 	}
@@ -142,16 +166,20 @@ func (g *gateway) failure(err error, trailer metadata.MD, within time.Duration) 
 	case codes.Canceled:
 		return err
 	case codes.Unimplemented:
-		return fmt.Errorf("%w at socket %s that this plugin can use (%s): upgrade the gateway before the plugin, and use neighboring minor versions", errNoGateway, g.socket, message)
+		return fmt.Errorf("%w at %s that this plugin can use (%s): upgrade the gateway before the plugin, and use neighboring minor versions", errNoGateway, g.endpoint(), message)
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w at socket %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.socket, within, Name)
+		return fmt.Errorf("%w at %s within %s: see the gateway's log, or raise timeout in the arguments of plugin %s", errNoGateway, g.endpoint(), within, Name)
 	}
 	if len(trailer.Get(outcomeTrailer)) > 0 {
 		return errors.New(message)
 	}
 	if status.Code(err) == codes.ResourceExhausted {
 		// gRPC's own limit, on this side.
-		return fmt.Errorf("the gateway at socket %s cannot be asked: %s", g.socket, message)
+		return fmt.Errorf("the gateway at %s cannot be asked: %s", g.endpoint(), message)
 	}
-	return fmt.Errorf("%w at socket %s (%s): start extender-gateway with this path as extender.socket", errNoGateway, g.socket, message)
+	remedy := "start extender-gateway with this path as extender.socket"
+	if g.address != "" {
+		remedy = "see the gateway's log, and compare its extender.address and extender.tls with address and tls of the arguments"
+	}
+	return fmt.Errorf("%w at %s (%s): %s", errNoGateway, g.endpoint(), message, remedy)
 }

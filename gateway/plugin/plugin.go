@@ -51,7 +51,7 @@ func New(ctx context.Context, object runtime.Object, handle fwk.Handle) (*Plugin
 		return nil, err
 	}
 	register()
-	placed, err := instances.add(parsed.socket)
+	placed, err := instances.add(parsed.endpoint())
 	if err != nil {
 		return nil, err
 	}
@@ -82,24 +82,24 @@ func (p *Plugin) Close() error {
 // instances are the plugins of this process. Two gateways would each lack the pods that the other one has placed.
 var instances registry
 
-// registry counts the plugins that use the process' only socket.
+// registry counts the plugins that use the process' only gateway.
 type registry struct {
-	mu     sync.Mutex
-	socket string
-	count  int
+	mu       sync.Mutex
+	endpoint string
+	count    int
 	// placed is of these plugins: pods of all profiles count for each of them.
 	placed *placed
 }
 
-func (r *registry) add(socket string) (*placed, error) {
+func (r *registry) add(endpoint string) (*placed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count > 0 && r.socket != socket {
-		return nil, fmt.Errorf("args of plugin %s: socket: expected %s, as in another profile, not %s: all profiles of a kube-scheduler use one gateway",
-			Name, r.socket, socket)
+	if r.count > 0 && r.endpoint != endpoint {
+		return nil, fmt.Errorf("args of plugin %s: expected %s, as in another profile, not %s: all profiles of a kube-scheduler use one gateway",
+			Name, r.endpoint, endpoint)
 	}
 	if r.count == 0 {
-		r.socket, r.placed = socket, newPlaced()
+		r.endpoint, r.placed = endpoint, newPlaced()
 	}
 	r.count++
 	return r.placed, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -28,6 +29,10 @@ var prober = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
 func (p *Plugin) refuseTwice(ctx context.Context, extenders []fwk.Extender) error {
 	var urls []string
 	for _, extender := range extenders {
+		// There the prober is not answered: it has no certificate.
+		if at, err := url.Parse(extender.Name()); err == nil && at.Host != "" && at.Host == p.gateway.address {
+			return askedTwice(extender.Name())
+		}
 		urls = append(urls, extender.Name())
 	}
 	twice, unknown := gatewayAmong(ctx, urls)
@@ -57,11 +62,14 @@ func gatewayAmong(ctx context.Context, urls []string) (twice error, unknown []st
 		case err != nil:
 			unknown = append(unknown, url)
 		case isGateway:
-			return fmt.Errorf("plugin %s: the extender %s is an extender-gateway, too, which would be asked twice about each pod: remove it from extenders",
-				Name, url), nil
+			return askedTwice(url), nil
 		}
 	}
 	return nil, unknown
+}
+
+func askedTwice(url string) error {
+	return fmt.Errorf("plugin %s: the extender %s is an extender-gateway, too, which would be asked twice about each pod: remove it from extenders", Name, url)
 }
 
 func isGateway(ctx context.Context, url string) (bool, error) {
