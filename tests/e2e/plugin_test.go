@@ -158,6 +158,24 @@ func TestThroughThePluginPodsWaitForTheGateway(t *testing.T) {
 	p.bound(p.another())
 }
 
+func TestThroughThePluginAtAnAddressWithCertificates(t *testing.T) {
+	s := newScenario(t, "over TLS with certificates on both sides, pods are placed by the plugin, which needs no socket", gatewayFront{}, controlplane.Names)
+	nodes := objects.Nodes(3)
+	s.nodes(nodes)
+	gateway := s.secured([]policy{refusing("rack-drain")})
+	args := fmt.Sprintf(`{"address": %q, "tls": {"caFile": %q, "certFile": %q, "keyFile": %q}}`,
+		gateway.Address, gateway.trusted, gateway.own.CertFile, gateway.own.KeyFile)
+	s.startScheduler(controlplane.SchedulerOptions{GatewayPlugin: args, Scores: controlplane.ExtenderScoresOnly})
+	pods := objects.NewReplicaSet(shop, "checkout", nil).Pods(10)
+	s.pods(pods...)
+	for _, pod := range pods {
+		if node := s.boundTo(pod); node == nodes[2].Name {
+			s.Errorf("%s is on the drained node", pod.Name)
+		}
+	}
+	s.expectHTTP2(gateway, 1)
+}
+
 // startNodeResources has only node-resources look at requests: kube-scheduler's own plugin does not. Only events of kube-scheduler bring
 // pods back.
 func (p *throughPlugin) startNodeResources() {
