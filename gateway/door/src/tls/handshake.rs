@@ -282,8 +282,8 @@ fn remedies_at(address: Address) -> Remedies {
             without_tls: "set enableHTTPS and an https urlPrefix in its configuration",
             certificate: "set certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
                           extender.tls.clientCertificate: Optional",
-            authority: "caFile in the tlsConfig of kube-scheduler's extender",
-            host: "the host of urlPrefix",
+            authority: "caFile in the tlsConfig of kube-scheduler's extender, or in the tls of its plugin",
+            host: "the host of urlPrefix, or of the plugin's address",
         },
         Address::Metrics => Remedies {
             without_tls: "set scheme https in the scraper's configuration, and scheme HTTPS for probes",
