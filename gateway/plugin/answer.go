@@ -185,7 +185,8 @@ func scoresOf(totals *door.Totals, nodes, about int, isAbout func(position int) 
 
 // divisorOf is the smallest divisor that brings a score into the framework's range.
 func divisorOf(most uint64) uint64 {
-	const largest = uint64(fwk.MaxScore)
+	// From 1.36 on it is called MaxScore, too.
+	const largest = uint64(fwk.MaxNodeScore)
 	divisor := most / largest
 	if most%largest != 0 {
 		divisor++

@@ -64,9 +64,9 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	node := fwk.Add | fwk.Delete | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeCondition | fwk.UpdateNodeAnnotation
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: node}, QueueingHintFn: p.afterNode},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodLeft},
+		{Event: fwk.ClusterEvent{Resource: assignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodLeft},
 		// An update of a condition has no action of its own: it is the general one, which only Update matches.
-		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnUpdate},
+		{Event: fwk.ClusterEvent{Resource: waitingPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnUpdate},
 	}, nil
 }
 
@@ -114,12 +114,15 @@ func isSameCondition(before, after corev1.NodeCondition) bool {
 }
 
 // afterOwnUpdate skips updates of the pod's status that are not the gateway's: kube-scheduler itself writes there why the pod waits,
-// and would try it again at once.
-func afterOwnUpdate(_ klog.Logger, _ *corev1.Pod, before, after any) (fwk.QueueingHint, error) {
+// and would try it again at once. Before 1.37, updates of other pods come here, too.
+func afterOwnUpdate(_ klog.Logger, pod *corev1.Pod, before, after any) (fwk.QueueingHint, error) {
 	old, isPod := before.(*corev1.Pod)
 	current, isAlsoPod := after.(*corev1.Pod)
 	if !isPod || !isAlsoPod {
 		return fwk.Queue, nil
+	}
+	if old.UID != pod.UID {
+		return fwk.QueueSkip, nil
 	}
 	unchanged := requeued(old) == requeued(current) &&
 		equality.Semantic.DeepEqual(old.Labels, current.Labels) &&

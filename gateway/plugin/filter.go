@@ -32,7 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	isAboutAll := asked.answer != nil && asked.others == nil
 	on := dependence{}
 	// A member of a group is tried several times, beside others of the group.
-	if isAboutAll && pod.Spec.SchedulingGroup == nil {
+	if isAboutAll && !isMember(pod) {
 		on = asked.dependence
 	}
 	p.waiting.set(pod.UID, on)

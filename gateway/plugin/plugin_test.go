@@ -402,4 +402,9 @@ func TestOwnUpdates(t *testing.T) {
 			t.Errorf("%s: %v, %v", title, got, err)
 		}
 	}
+	other := waiting.DeepCopy()
+	other.UID = "other"
+	if got, err := afterOwnUpdate(klog.Background(), other, waiting, changed(condition(requeuedCondition))); got != fwk.QueueSkip || err != nil {
+		t.Errorf("another pod's: %v, %v", got, err)
+	}
 }

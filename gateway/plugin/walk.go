@@ -52,7 +52,7 @@ func (w *walk) ahead(pod *corev1.Pod, list *nodeList) span {
 		w.wait--
 		return whole(nodes)
 	}
-	if w.seen == 0 || !w.isByNode || count > nodes-nodes/4 || isTriedAgain(pod) || pod.Spec.SchedulingGroup != nil {
+	if w.seen == 0 || !w.isByNode || count > nodes-nodes/4 || isTriedAgain(pod) || isMember(pod) {
 		return whole(nodes)
 	}
 	return span{first: w.next, count: count, of: nodes}

@@ -1,3 +1,5 @@
+//go:build !kubernetes1.35 && !kubernetes1.36
+
 package main
 
 import (
@@ -12,12 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"extender-gateway.io/plugin"
 )
 
 // What a pod group evicts, kube-scheduler asks of no extender. So the gateway is asked before, about all pods that the group may evict, and
 // those that a policy protects are hidden from the search for victims.
+
+// preemptionPoints are the extension points at which kube-scheduler evicts pods.
+func preemptionPoints(enabled *config.Plugins) map[string]config.PluginSet {
+	return map[string]config.PluginSet{"postFilter": enabled.PostFilter, "podGroupPostFilter": enabled.PodGroupPostFilter}
+}
+
+var _ fwk.PodGroupPostFilterPlugin = &preempting{}
+
+// PodGroupPostFilter preempts for a pod group, but nothing that a policy protects.
+func (p *preempting) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (_ *fwk.PodGroupPostFilterResult, status *fwk.Status) {
+	defer plugin.Recovered(ctx, "PodGroupPostFilter", &status)
+	asking := newGroupAsking(group, p)
+	found, err := asking.protected(ctx)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	p.protected = found
+	defer func() { p.protected = nil }()
+	return p.preemption.PodGroupPostFilter(ctx, state, group, schedule)
+}
 
 // groupAsking is that for one group.
 type groupAsking struct {
@@ -172,6 +197,32 @@ func uids(pods []*corev1.Pod) sets.Set[types.UID] {
 		set.Insert(pod.UID)
 	}
 	return set
+}
+
+// MutableSnapshotSharedLister implements framework.Handle.
+func (h handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	snapshot := h.Handle.MutableSnapshotSharedLister()
+	if h.of.protected.Len() == 0 {
+		return snapshot
+	}
+	return hiding{snapshot, h.of.protected}
+}
+
+// Plugins get nodes as they are: only the search for victims does not see protected pods.
+
+// RunPreFilterExtensionAddPod implements framework.PluginsRunner.
+func (h handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return h.Handle.RunPreFilterExtensionAddPod(ctx, state, pod, added, shown(node))
+}
+
+// RunPreFilterExtensionRemovePod implements framework.PluginsRunner.
+func (h handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return h.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, removed, shown(node))
+}
+
+// RunFilterPluginsWithNominatedPods implements framework.Handle.
+func (h handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return h.Handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, shown(node))
 }
 
 // hiding is a snapshot in whose lists of nodes these pods are not; their requests are.

@@ -33,9 +33,8 @@ type preempting struct {
 }
 
 var (
-	_ fwk.PostFilterPlugin         = &preempting{}
-	_ fwk.PodGroupPostFilterPlugin = &preempting{}
-	_ fwk.PreEnqueuePlugin         = &preempting{}
+	_ fwk.PostFilterPlugin = &preempting{}
+	_ fwk.PreEnqueuePlugin = &preempting{}
 )
 
 // handle is what kube-scheduler's preemption knows of the profile.
@@ -47,32 +46,6 @@ type handle struct {
 // Extenders implements framework.Handle: the gateway is one of them.
 func (h handle) Extenders() []fwk.Extender {
 	return append(slices.Clone(h.Handle.Extenders()), h.of.Preemption())
-}
-
-// MutableSnapshotSharedLister implements framework.Handle.
-func (h handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
-	snapshot := h.Handle.MutableSnapshotSharedLister()
-	if h.of.protected.Len() == 0 {
-		return snapshot
-	}
-	return hiding{snapshot, h.of.protected}
-}
-
-// Plugins get nodes as they are: only the search for victims does not see protected pods.
-
-// RunPreFilterExtensionAddPod implements framework.PluginsRunner.
-func (h handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return h.Handle.RunPreFilterExtensionAddPod(ctx, state, pod, added, shown(node))
-}
-
-// RunPreFilterExtensionRemovePod implements framework.PluginsRunner.
-func (h handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return h.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, removed, shown(node))
-}
-
-// RunFilterPluginsWithNominatedPods implements framework.Handle.
-func (h handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	return h.Handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, shown(node))
 }
 
 func newPreempting(ctx context.Context, args runtime.Object, given fwk.Handle) (fwk.Plugin, error) {
@@ -105,19 +78,6 @@ func (p *preempting) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// PodGroupPostFilter preempts for a pod group, but nothing that a policy protects.
-func (p *preempting) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (_ *fwk.PodGroupPostFilterResult, status *fwk.Status) {
-	defer plugin.Recovered(ctx, "PodGroupPostFilter", &status)
-	asking := newGroupAsking(group, p)
-	found, err := asking.protected(ctx)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	p.protected = found
-	defer func() { p.protected = nil }()
-	return p.preemption.PodGroupPostFilter(ctx, state, group, schedule)
-}
-
 // PreEnqueue keeps a pod out of the queue while its victims are evicted.
 func (p *preempting) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	return p.preemption.PreEnqueue(ctx, pod)
@@ -126,9 +86,9 @@ func (p *preempting) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Statu
 // EventsToRegister is called once, when all plugins of the profile are known.
 func (p *preempting) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	enabled := p.profile.ListPlugins()
-	for name, point := range map[string]config.PluginSet{"postFilter": enabled.PostFilter, "podGroupPostFilter": enabled.PodGroupPostFilter} {
+	for name, point := range preemptionPoints(enabled) {
 		if position(point, plugin.Name) < 0 || position(point, defaultpreemption.Name) >= 0 {
-			return nil, fmt.Errorf("profile %s: at %s plugin %s is to preempt, and not %s, which asks no backend: enable the first, and add the other to plugins.%[2]s.disabled",
+			return nil, fmt.Errorf("profile %s: at %s plugin %s is to preempt, and not %s, which asks no backend: enable the first, and add the other to plugins.multiPoint.disabled",
 				p.profile.ProfileName(), name, plugin.Name, defaultpreemption.Name)
 		}
 	}
