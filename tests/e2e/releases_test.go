@@ -45,6 +45,15 @@ func TestReleases(t *testing.T) {
 			seen.with(t, release{minor: r.Minor(), scheduler: controlplane.ReleaseOf(r)}, releaseCases)
 		})
 	}
+	for _, minor := range selectedOfPlugin(t) {
+		t.Run("plugin "+minor, func(t *testing.T) {
+			binaries.Program(t, binaries.PluginScheduler+"-"+minor)
+			t.Setenv(pluginReleaseEnv, minor)
+			for title, run := range pluginCases {
+				t.Run(title, run)
+			}
+		})
+	}
 	newest := release{minor: newestRelease(t)}
 	t.Run(newest.minor, func(t *testing.T) { seen.with(t, newest, releaseCases) })
 	results.note(string(seen.table()))
@@ -62,6 +71,35 @@ func (o *observations) with(t *testing.T, release release, cases []releaseCase) 
 			})
 		}
 	}
+}
+
+// pluginReleaseEnv is the release of the kube-scheduler with the plugin, if it is another than that of go.mod.
+const pluginReleaseEnv = "EXTENDER_PLUGIN_RELEASE"
+
+// pluginCases run a kube-scheduler with the plugin. With that of go.mod they are tests of their own.
+var pluginCases = map[string]func(*testing.T){
+	"rejection":      TestThroughThePluginARefusedPodComesBackWhenItsNodeChanges,
+	"failed gateway": TestThroughThePluginPodsWaitForTheGateway,
+	"preempt":        TestThroughThePluginNoProtectedPodIsEvicted,
+	"rejecting node": TestThroughThePluginPodsAreEvictedFromANodeThatAPolicyRejectsForThem,
+	"pod that left":  TestThroughThePluginAPodThatIsGoneCountsNoMore,
+	"bind":           TestThroughThePluginTheGatewayBindsUpToALimit,
+	"batches":        TestThroughThePluginEqualPodsShareAnAnswer,
+	"changes":        TestThroughThePluginNoKeptAnswerOutlivesWhatItDependsOn,
+	"2,000 nodes":    TestThroughThePluginALargeClusterIsNotAskedAboutWhole,
+}
+
+// selectedOfPlugin are the releases for which the plugin is built and that are tested, oldest first, but for that of go.mod.
+func selectedOfPlugin(t *testing.T) []string {
+	t.Helper()
+	all, err := binaries.PluginReleases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv(releasesEnv) != "all" {
+		return nil
+	}
+	return all
 }
 
 // selected are the releases with a module of their own that are tested, oldest first.

@@ -117,7 +117,7 @@ func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.
 // startScheduler starts a kube-scheduler with these options for the rest of the scenario.
 func (s *scenario) startScheduler(options controlplane.SchedulerOptions) *process.Server {
 	s.Helper()
-	options.Release = s.release.scheduler
+	options.Release, options.PluginRelease = s.release.scheduler, os.Getenv(pluginReleaseEnv)
 	if s.socket != "" {
 		options.Extenders, options.GatewayPlugin = nil, fmt.Sprintf(`{"socket": %q}`, s.socket)
 	}

@@ -14,7 +14,8 @@ const (
 	Scheduler     = "kube-scheduler"
 	PlainExtender = "plain-extender"
 	Collector     = "otel-collector"
-	// PluginScheduler is kube-scheduler with the plugin of gateway/plugin.
+	// PluginScheduler is kube-scheduler with the plugin of gateway/plugin. With the minor version of another release that it is built
+	// for at its end, such as kube-scheduler-plugin-1.36, it is that release's.
 	PluginScheduler = "kube-scheduler-plugin"
 )
 

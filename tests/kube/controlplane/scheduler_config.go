@@ -31,6 +31,8 @@ type SchedulerOptions struct {
 	Release Release
 	// GatewayPlugin has the arguments of the gateway's plugin as JSON; "" is a kube-scheduler without it.
 	GatewayPlugin string
+	// PluginRelease is the minor version of the kube-scheduler with the plugin, such as 1.36; "" is that of this Go module.
+	PluginRelease string
 	// PreviousPlugin is the file of a kube-scheduler with the plugin of the version before; "" is that of this version.
 	PreviousPlugin string
 }
@@ -45,6 +47,9 @@ const (
 func (o SchedulerOptions) program() string {
 	if o.PreviousPlugin != "" {
 		return binaries.PluginScheduler + "-previous"
+	}
+	if o.GatewayPlugin != "" && o.PluginRelease != "" {
+		return binaries.PluginScheduler + "-" + o.PluginRelease
 	}
 	if o.GatewayPlugin != "" {
 		return binaries.PluginScheduler
@@ -142,12 +147,13 @@ func (o SchedulerOptions) plugins() *configv1.Plugins {
 	}
 	if o.GatewayPlugin != "" {
 		plugins.MultiPoint.Enabled = []configv1.Plugin{{Name: gatewayPlugin, Weight: new(int32(gatewayPluginWeight))}}
-		own, others := []configv1.Plugin{{Name: gatewayPlugin}}, []configv1.Plugin{{Name: "DefaultPreemption"}}
+		own := []configv1.Plugin{{Name: gatewayPlugin}}
 		// Before kube-scheduler's own filters, which take longer than a look at the answer.
 		plugins.Filter.Enabled = own
 		// That of the version before neither preempts nor binds.
 		if o.PreviousPlugin == "" {
-			plugins.PostFilter.Disabled, plugins.PodGroupPostFilter.Disabled, plugins.Bind.Enabled = others, others, own
+			plugins.MultiPoint.Disabled = append(plugins.MultiPoint.Disabled, configv1.Plugin{Name: "DefaultPreemption"})
+			plugins.Bind.Enabled = own
 		}
 	}
 	if o.Scores == ExtenderScoresOnly {
