@@ -289,7 +289,7 @@ struct Version(u32);
 
 impl Version {
     const OLDEST_SUPPORTED: u32 = 18;
-    const OLDEST_WITH_PLUGIN: u32 = 37;
+    const OLDEST_WITH_PLUGIN: u32 = 35;
 
     /// Whether extenders are configured in the JSON file of `--policy-config-file`: `extenders` of a
     /// `KubeSchedulerConfiguration` has its current form since 1.19.

@@ -308,18 +308,14 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint:
+      disabled:
+      - name: DefaultPreemption  # asks no backend; the plugin preempts
       enabled:
       - name: ExtenderGateway
         weight: 10  # as much as an extender of weight 1
     filter:
       enabled:
       - name: ExtenderGateway  # before the filters that take longer
-    postFilter:
-      disabled:
-      - name: DefaultPreemption  # asks no backend; the plugin preempts
-    podGroupPostFilter:
-      disabled:
-      - name: DefaultPreemption
     bind:
       enabled:
       - name: ExtenderGateway  # before the binder that asks no backend
@@ -341,7 +337,7 @@ profiles:
     for (more, text, part) in [
         (&[][..], RIGHT, "extender.socket is not set"),
         (&["--url", "http://gateway:1"], &*with_socket, "--url is for --door extender"),
-        (&["--kubernetes", "1.36"], &with_socket, "no plugin for 1.36, only for 1.37"),
+        (&["--kubernetes", "1.34"], &with_socket, "no plugin for 1.34, only for 1.35"),
     ] {
         let failure = run_with(&line(more), text).0.unwrap_err();
         assert!(failure.exit_code() == 2 && told(&failure).contains(part), "{}", told(&failure));

@@ -45,18 +45,14 @@ impl Display for Profile<'_> {
              - schedulerName: default-scheduler\n\
              \x20 plugins:\n\
              \x20   multiPoint:\n\
+             \x20     disabled:\n\
+             \x20     - name: DefaultPreemption  # asks no backend; the plugin preempts\n\
              \x20     enabled:\n\
              \x20     - name: ExtenderGateway\n\
              \x20       weight: {WEIGHT}  # as much as an extender of weight 1\n\
              \x20   filter:\n\
              \x20     enabled:\n\
              \x20     - name: ExtenderGateway  # before the filters that take longer\n\
-             \x20   postFilter:\n\
-             \x20     disabled:\n\
-             \x20     - name: DefaultPreemption  # asks no backend; the plugin preempts\n\
-             \x20   podGroupPostFilter:\n\
-             \x20     disabled:\n\
-             \x20     - name: DefaultPreemption\n\
              \x20   bind:\n\
              \x20     enabled:\n\
              \x20     - name: ExtenderGateway  # before the binder that asks no backend\n\
