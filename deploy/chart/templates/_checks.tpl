@@ -52,7 +52,7 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- $second := .Values.secondScheduler -}}
 {{- $version := .Capabilities.KubeVersion.Version -}}
 {{- range $mistake, $is := $second.enabled | ternary (dict
-  (printf "secondScheduler.enabled: true, but kube-scheduler with the plugin is of Kubernetes 1.37, and the cluster of %s; update it, or use the extender (docs/second-scheduler.md)" $version) (semverCompare "<1.37.0-0" $version)
+  (printf "secondScheduler.enabled: true, but kube-scheduler with the plugin is of Kubernetes 1.35 or later, and the cluster of %s; update it, or use the extender (docs/second-scheduler.md)" $version) (semverCompare "<1.35.0-0" $version)
   "secondScheduler.image.tag: is missing; set repository, and tag or digest, to those of the image that `make scheduler-image` builds" (not (or $second.image.tag $second.image.digest))
   "secondScheduler.name: is that of the cluster's scheduler, and both would place its pods; set another name" (eq $second.name "default-scheduler")
   "schedulerName: is that of secondScheduler, which runs in the same pods and could never start; set another one" (eq $second.name .Values.schedulerName)

@@ -56,10 +56,8 @@ leaderElection: {leaderElect: true, resourceNamespace: {{ .Release.Namespace | q
 profiles:
 - schedulerName: {{ .Values.secondScheduler.name | quote }}
   plugins:
-    multiPoint: {enabled: [{name: ExtenderGateway, weight: 10}]}
+    multiPoint: {disabled: [{name: DefaultPreemption}], enabled: [{name: ExtenderGateway, weight: 10}]}
     filter: {enabled: [{name: ExtenderGateway}]}
-    postFilter: {disabled: [{name: DefaultPreemption}]}
-    podGroupPostFilter: {disabled: [{name: DefaultPreemption}]}
     bind: {enabled: [{name: ExtenderGateway}]}
   pluginConfig:
   - name: ExtenderGateway
