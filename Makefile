@@ -75,7 +75,7 @@ e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler
 # `make test` runs the same with the newest kube-scheduler. The first run compiles the others, which takes two to five minutes
 # for each.
 matrix: export EXTENDER_MATRIX := all
-matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
+matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37, and the plugin with 1.35 and 1.36: 6 minutes
 	cd tests && go test -count=1 -timeout 90m -v -run TestReleases ./e2e
 
 matrix-record: export EXTENDER_MATRIX_RECORD := yes
@@ -296,10 +296,10 @@ image-reproducible: image ## Whether a second build of the image, in another fol
 	cmp $(TARGET)/image.tar $(SECOND)/sources/target/image.tar
 	@echo "both builds have the same bytes"; rm -rf $(SECOND)
 
-# KUBERNETES is the release that gateway/plugin/kube-scheduler requires: a variable, so that who needs another one is told.
+# The release: 1.35, 1.36 or 1.37, which gateway/plugin/kube-scheduler/go.mod requires.
 KUBERNETES ?= 1.37
 SCHEDULER := $(TARGET)/scheduler-image
-scheduler-image: go ## The image of kube-scheduler with the plugin: target/scheduler-image and target/scheduler-image.tar
+scheduler-image: go ## The image of kube-scheduler KUBERNETES=1.35, 1.36 or 1.37 with the plugin: target/scheduler-image and target/scheduler-image.tar
 	deploy/image/build-scheduler $(KUBERNETES) $(TARGET)/scheduler
 	cd deploy && go run ./image $(RELEASE) -product scheduler -name $(IMAGE)-kube-scheduler -programs $(TARGET)/scheduler \
 	  -layout $(SCHEDULER) -archive $(SCHEDULER).tar -bom $(SCHEDULER).cdx.json
