@@ -41,7 +41,9 @@ clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}
 leaderElection: {leaderElect: false}
 profiles:
 - schedulerName: default-scheduler
-  plugins: {multiPoint: {enabled: [{name: ExtenderGateway, weight: 10}]}}
+  plugins:
+    multiPoint: {disabled: [{name: DefaultPreemption}], enabled: [{name: ExtenderGateway, weight: 10}]}
+    bind: {enabled: [{name: ExtenderGateway}]}
   pluginConfig: [{name: ExtenderGateway, args: ` + arguments + `}]
 `,
 	}
