@@ -31,17 +31,26 @@ func (f tlsFiles) read() (credentials.TransportCredentials, error) {
 	if !roots.AppendCertsFromPEM(authorities) {
 		return nil, fmt.Errorf("tls.caFile: %s has no certificate; expected PEM", f.ca)
 	}
-	own, err := tls.LoadX509KeyPair(f.cert, f.key)
+	own, err := f.own()
 	if err != nil {
-		return nil, fmt.Errorf("tls.certFile and tls.keyFile: cannot use %s with %s: %w", f.cert, f.key, err)
+		return nil, err
 	}
 	return credentials.NewTLS(&tls.Config{
 		RootCAs: roots,
 		// Also if the gateway does not know its authority: then the gateway says that, and not that there is none.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil },
 		ServerName:           f.serverName,
 		MinVersion:           tls.VersionTLS13,
 	}), nil
+}
+
+// own is kube-scheduler's certificate.
+func (f tlsFiles) own() (*tls.Certificate, error) {
+	own, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.certFile and tls.keyFile: cannot use %s with %s: %w", f.cert, f.key, err)
+	}
+	return &own, nil
 }
 
 // fileCredentials read the files for each connection, so that a renewed certificate is used without a restart: the gateway has its

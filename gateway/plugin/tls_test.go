@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,14 +195,23 @@ func TestFilesThatCannotBeUsedStopKubeScheduler(t *testing.T) {
 	}
 }
 
-type namedExtender struct{ fwk.Extender }
+type namedExtender struct {
+	fwk.Extender
+	url string
+}
 
-func (namedExtender) Name() string { return "https://127.0.0.1:8888/prefix" }
+func (e namedExtender) Name() string { return e.url }
 
-// Where a certificate is required, the gateway does not say that it is one.
-func TestAnExtenderAtTheAddressOfThePluginIsRefused(t *testing.T) {
-	p := &Plugin{gateway: &gateway{args: args{address: "127.0.0.1:8888"}}}
-	if err := p.refuseTwice(t.Context(), []fwk.Extender{namedExtender{}}); err == nil || !strings.Contains(err.Error(), "asked twice") {
-		t.Error(err)
+// The gateway at an address tells only callers with a certificate that it is one.
+func TestAnExtenderThatIsTheGatewayAtTheAddressIsRefused(t *testing.T) {
+	extender := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(gatewayHeader, "path") }))
+	extender.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	extender.StartTLS()
+	t.Cleanup(extender.Close)
+	parsed, err := parseArgs(yamlArgs(newAtAddress(t).args("gateway.test")))
+	must(t, err)
+	p := &Plugin{gateway: &gateway{args: parsed}}
+	if err := p.refuseTwice(t.Context(), []fwk.Extender{namedExtender{url: extender.URL}}); err == nil || !strings.Contains(err.Error(), "asked twice") {
+		t.Errorf("%v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,23 +18,24 @@ const (
 	maxProbeInterval = time.Minute
 )
 
-// prober does not care who an extender is: it is told nothing.
-var prober = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
-	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-}}
+// prober does not care who an extender is: it is told nothing. A gateway at an address answers only callers with a certificate.
+func (a args) prober() *http.Client {
+	config := &tls.Config{InsecureSkipVerify: true}
+	if a.address != "" {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.tls.own() }
+	}
+	return &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+}
 
 // refuseTwice is an error if an extender of kube-scheduler is a gateway, which would be asked twice about each pod. If some do not answer yet,
 // they are asked until they do, and attempts fail from then on.
 func (p *Plugin) refuseTwice(ctx context.Context, extenders []fwk.Extender) error {
 	var urls []string
 	for _, extender := range extenders {
-		// There the prober is not answered: it has no certificate.
-		if at, err := url.Parse(extender.Name()); err == nil && at.Host != "" && at.Host == p.gateway.address {
-			return askedTwice(extender.Name())
-		}
 		urls = append(urls, extender.Name())
 	}
-	twice, unknown := gatewayAmong(ctx, urls)
+	prober := p.gateway.prober()
+	twice, unknown := gatewayAmong(ctx, prober, urls)
 	if twice != nil {
 		return twice
 	}
@@ -45,7 +45,7 @@ func (p *Plugin) refuseTwice(ctx context.Context, extenders []fwk.Extender) erro
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
-				twice, unknown = gatewayAmong(ctx, unknown)
+				twice, unknown = gatewayAmong(ctx, prober, unknown)
 			}
 		}
 		if twice != nil {
@@ -56,23 +56,19 @@ func (p *Plugin) refuseTwice(ctx context.Context, extenders []fwk.Extender) erro
 }
 
 // gatewayAmong is an error that names the first of these extenders that is a gateway. unknown are those that do not answer.
-func gatewayAmong(ctx context.Context, urls []string) (twice error, unknown []string) {
+func gatewayAmong(ctx context.Context, prober *http.Client, urls []string) (twice error, unknown []string) {
 	for _, url := range urls {
-		switch isGateway, err := isGateway(ctx, url); {
+		switch isGateway, err := isGateway(ctx, prober, url); {
 		case err != nil:
 			unknown = append(unknown, url)
 		case isGateway:
-			return askedTwice(url), nil
+			return fmt.Errorf("plugin %s: the extender %s is an extender-gateway, too, which would be asked twice about each pod: remove it from extenders", Name, url), nil
 		}
 	}
 	return nil, unknown
 }
 
-func askedTwice(url string) error {
-	return fmt.Errorf("plugin %s: the extender %s is an extender-gateway, too, which would be asked twice about each pod: remove it from extenders", Name, url)
-}
-
-func isGateway(ctx context.Context, url string) (bool, error) {
+func isGateway(ctx context.Context, prober *http.Client, url string) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false, err

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::request::{RequestError, read};
 
-/// The annotation, whose value is the time.
+/// The annotation, whose value is the time. kube-scheduler's plugin knows its key (`retryAnnotation`).
 pub const RETRY: &str = "extender-gateway.io/retry";
 /// The most nodes that are listed to find one.
 const MOST: u32 = 50;

@@ -220,7 +220,7 @@ impl Decider {
                 process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
                 process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
                 let reads = || self.node_reads(participants, &rejected.groups);
-                let node_reads = call.wants_reads.then(reads).flatten();
+                let node_reads = call.needs.follows_nodes.then(reads).flatten();
                 self.pace_retries(call, participants, Filtered { rejected, reasons, node_reads })
             }
             Verdict::Failed { seat, failure } => {
@@ -242,7 +242,7 @@ impl Decider {
         mut filtered: Filtered,
     ) -> Result<Filtered, CallError> {
         let (settings, pod) = (&self.settings, call.pod.uid());
-        if pod.is_empty() || call.request.names.count() == 0 || call.is_part {
+        if pod.is_empty() || call.request.names.count() == 0 || call.needs.is_part {
             return Ok(filtered);
         }
         if number_of_rejected(&filtered.rejected) < call.request.names.count() {
@@ -457,8 +457,7 @@ mod tests {
                 pod: &pod,
                 began: Instant::now(),
                 flow: Flow::Own,
-                is_part: false,
-                wants_reads: false,
+                needs: crate::CallerNeeds::default(),
             };
             assert_eq!(scope(call), expected, "{nominated} {names}");
         }

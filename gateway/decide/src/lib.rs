@@ -79,10 +79,17 @@ pub struct Call<'c> {
     pub began: Instant,
     /// Whose calls it is queued with.
     pub flow: Flow,
-    /// Whether the caller asks about further nodes if these are not enough: if all of them are rejected, the pod is not.
+    /// What its caller needs besides.
+    pub needs: CallerNeeds,
+}
+
+/// What a caller needs besides an answer about nodes. That of an extender needs nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerNeeds {
+    /// It asks about further nodes if these are not enough: if all of them are rejected, the pod is not.
     pub is_part: bool,
-    /// Whether the caller wants to know what rejections depend on of nodes.
-    pub wants_reads: bool,
+    /// It tries the pod again when nodes change, from the state on that the gateway knows: it is told what rejections depend on of nodes.
+    pub follows_nodes: bool,
 }
 
 /// Decides calls with the configured backends.
@@ -272,9 +279,11 @@ impl Decider {
     }
 
     /// Waits, as for unknown nodes, until the watches have come to these resource versions of nodes and pods; 0 for no matter
-    /// which.
-    pub async fn caught_up(&self, nodes: u64, pods: u64, began: Instant) {
+    /// which. Whether nodes are known to be as new as that.
+    pub async fn caught_up(&self, nodes: u64, pods: u64, began: Instant) -> bool {
         let ClusterTables { table, pods: counted, .. } = &self.settings.tables;
+        let has_reached =
+            || nodes > 0 && table.as_ref().is_some_and(|table| table.source_health.has_reached(nodes));
         let nodes = table.as_ref().filter(|_| nodes > 0).map(|table| table.source_health.reached(nodes));
         let pods = counted.as_ref().filter(|_| pods > 0).map(|table| table.source_health.reached(pods));
         let caught_up = join(OptionFuture::from(nodes), OptionFuture::from(pods));
@@ -282,6 +291,7 @@ impl Decider {
         if let Some(pods) = counted {
             pods.pass_on(self.settings.tables.node_tables());
         }
+        has_reached()
     }
 
     /// Records that a pod was accepted on a node, by an answer about another pod.

@@ -27,7 +27,9 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Call, CallError, Decider, ask::Participant, bind::BindEnd, call_context::CallContext};
+use super::{
+    Call, CallError, CallerNeeds, Decider, ask::Participant, bind::BindEnd, call_context::CallContext,
+};
 
 /// How long a pod counts after a Binding with an uncertain end, unless the watch of pods tells the end before: the
 /// apiserver ends a request after a minute, and a watch takes much less than the rest.
@@ -125,14 +127,8 @@ impl Decider {
             let _counts = pods.looking_for_assumed();
             // What the watch has just reported.
             pods.pass_on(tables.node_tables());
-            let call = Call {
-                request: &request,
-                pod,
-                began: Instant::now(),
-                flow,
-                is_part: false,
-                wants_reads: false,
-            };
+            let call =
+                Call { request: &request, pod, began: Instant::now(), flow, needs: CallerNeeds::default() };
             let answer = self.ask_again(call, until, record).await;
             tell_of_bind(record);
             answer?;

@@ -25,7 +25,7 @@ use extender_policy_api::v1beta1 as api;
 use tokio::{sync::OwnedSemaphorePermit, task::yield_now, time::Instant};
 
 use super::{
-    Call, Decider, DeciderSettings, PreemptCall,
+    Call, CallerNeeds, Decider, DeciderSettings, PreemptCall,
     asker::Asker,
     call_context::{CallContext, Encodings},
     preempt::encoded::EncodedVictims,
@@ -102,8 +102,7 @@ impl Decider {
                 pod: &pod,
                 began: Instant::now(),
                 flow: Flow::Own,
-                is_part: false,
-                wants_reads: false,
+                needs: CallerNeeds::default(),
             };
             let mut context = CallContext::in_shadow(&settings, call, &calls[0].record, encodings);
             for later in calls {

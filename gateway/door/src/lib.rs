@@ -56,7 +56,7 @@ pub use self::{
     turns::Busy,
 };
 use extender_gateway_backend::Backend;
-use extender_gateway_decide::{Call, CallError, Decider, Filtered, PreemptCall};
+use extender_gateway_decide::{Call, CallError, CallerNeeds, Decider, Filtered, PreemptCall};
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::fair_queue::Flow;
@@ -340,7 +340,7 @@ impl Served {
         let json = request.pod();
         let pod = self.decider.pod(&json)?;
         if verb == Verb::Filter {
-            let filtered = self.filter(&request, &pod, (false, false), http_call).await?;
+            let filtered = self.filter(&request, &pod, CallerNeeds::default(), http_call).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
         } else {
             let totals = self.prioritize(&request, &pod, http_call).await?;
@@ -348,16 +348,16 @@ impl Served {
         }
     }
 
-    /// Decides which of the nodes the pod may not run on. `is_part` and `wants_reads` are as in [`Call`].
+    /// Decides which of the nodes the pod may not run on. `needs` is as in [`Call`].
     async fn filter(
         &self,
         request: &Arc<NodesRequest>,
         pod: &ObjectPod<'_>,
-        (is_part, wants_reads): (bool, bool),
+        needs: CallerNeeds,
         http_call: &mut HttpCall,
     ) -> Result<Filtered, CallError> {
         let (call, record) = self.begun(request, pod, http_call);
-        let call = Call { is_part, wants_reads, ..call };
+        let call = Call { needs, ..call };
         let span = log_span(Verb::Filter, record);
         self.decider.filter(call, record).instrument(span).await
     }
@@ -384,7 +384,7 @@ impl Served {
         let nodes = RequestedNodes::Offered(Arc::clone(request));
         let (began, parent, flow) = (http_call.started, http_call.parent, http_call.flow);
         let record = http_call.record.insert(self.decider.record_of(pod, nodes, began, parent));
-        (Call { request, pod, began, flow, is_part: false, wants_reads: false }, record)
+        (Call { request, pod, began, flow, needs: CallerNeeds::default() }, record)
     }
 
     /// Answers `ExtenderPreemptionArgs` with an `ExtenderPreemptionResult`.

@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
-use extender_gateway_decide::{CallError, Filtered, KeyReads};
+use extender_gateway_decide::{CallError, CallerNeeds, Filtered, KeyReads};
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::HttpCall;
 use extender_gateway_wire::{Names, Request};
@@ -180,13 +180,13 @@ impl PluginCall<'_> {
                 let decider = &self.served.decider;
                 self.apply(changes);
                 self.door.assumed.to_be_placed(&pod);
-                if nodes_at.max(pods_at) > 0 {
-                    decider.caught_up(nodes_at, pods_at, call.started).await;
-                }
+                let is_new =
+                    nodes_at.max(pods_at) > 0 && decider.caught_up(nodes_at, pods_at, call.started).await;
+                let needs = CallerNeeds { is_part: part, follows_nodes: is_new };
                 let offered = self.door.lists.offered(nodes)?;
                 let outcome = match offered {
                     Some(offered) => {
-                        place_response::Outcome::Placement(self.place(pod, &offered, part, call).await?)
+                        place_response::Outcome::Placement(self.place(pod, &offered, needs, call).await?)
                     }
                     None => place_response::Outcome::UnknownList(UnknownList {}),
                 };
@@ -220,7 +220,7 @@ impl PluginCall<'_> {
         &self,
         json: Bytes,
         offered: &Offered,
-        is_part: bool,
+        needs: CallerNeeds,
         call: &mut HttpCall,
     ) -> Result<Placement, CallError> {
         let request = Arc::new(Request::about(json, Arc::clone(&offered.names))?);
@@ -229,7 +229,7 @@ impl PluginCall<'_> {
         let class = self.served.decider.class_of(&pod);
         let keep = class.map(|class| holding::keep(self.door.states.number(self.served), class));
         let by_node = !self.served.decider.rejections_depend_on_nodes(&pod);
-        let filtered = self.served.filter(&request, &pod, (is_part, true), call).await?;
+        let filtered = self.served.filter(&request, &pod, needs, call).await?;
         let id = call.record.as_ref().map(|record| record.id.clone()).unwrap_or_default();
         let is_complete = call.record.as_ref().is_some_and(holding::is_complete);
         let (totals, are_complete) = self.totals_of_accepted(&request, &pod, &filtered, call.started).await?;
@@ -239,7 +239,7 @@ impl PluginCall<'_> {
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
-        let node_reads = filtered.node_reads.as_ref().filter(|_| rejected > 0).map(node_reads);
+        let node_reads = filtered.node_reads.as_ref().map(node_reads);
         let rejections = rejections(offered, filtered);
         Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, by_node, node_reads })
     }

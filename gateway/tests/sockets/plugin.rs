@@ -326,15 +326,27 @@ async fn an_answer_says_what_can_change_it() {
         for name in ["a", "b"] {
             plugin.gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
         }
-        let Outcome::Placement(said) = plugin.outcome(nodes("1", &["a", "b"], b"")).await else {
-            panic!("the list is unknown")
-        };
-        assert_eq!(said.rejections[0].regardless_of_pods, regardless_of_pods);
-        assert_eq!(said.node_reads, node_reads);
-        let Outcome::Placement(said) = plugin.outcome(nodes("2", &["b"], b"")).await else {
-            panic!("the list is unknown")
-        };
-        assert_eq!(said.node_reads, None, "nothing is rejected");
+        for (version, names, nodes_at, expected) in [
+            // The gateway has not seen what kube-scheduler knows.
+            ("", &["a", "b"][..], 6, None),
+            ("6", &["a", "b"], 6, node_reads),
+            // kube-scheduler does not say what it knows, and nothing is rejected.
+            ("6", &["a", "b"], 0, None),
+            ("6", &["b"], 6, None),
+        ] {
+            plugin.gateway.table.source_health.advanced_to(version);
+            let request = PlaceRequest {
+                nodes: Some(nodes(&format!("{nodes_at}-{}", names.len()), names, b"")),
+                nodes_at,
+                ..PlaceRequest::default()
+            };
+            let Outcome::Placement(said) = plugin.answered(request).await else {
+                panic!("the list is unknown")
+            };
+            assert_eq!(said.node_reads, expected, "{names:?} {nodes_at}");
+            let said: Vec<_> = said.rejections.iter().map(|said| said.regardless_of_pods).collect();
+            assert_eq!(said, vec![regardless_of_pods; names.len() - 1]);
+        }
     }
 }
 

@@ -27,8 +27,13 @@ pub struct ExplainedGroup {
     /// When its latest attempt began; `None` if no gateway has a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<Timestamp>,
-    /// Its pods, those that found no node first.
+    /// How many pods it has.
+    pub pods: usize,
+    /// Its pods, those that found no node first. Of a large group not all.
     pub members: Vec<GroupMember>,
+    /// A gateway did not say which calls it had about some of them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_calls: bool,
 }
 
 /// A pod of a group.
@@ -42,7 +47,7 @@ pub struct GroupMember {
     /// Its node, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its filter calls in the attempt: one for each placement in which it was tried.
+    /// Its filter calls in the attempt, those included whose answer the plugin had kept: one for each placement in which it was tried.
     pub calls: u32,
     /// How many nodes were offered, and left, in the call that left the most. `left` is `None` without a call that was decided.
     pub offered: u32,
@@ -95,14 +100,19 @@ impl ExplainedGroup {
         }
         let order = |it: &GroupMember| (it.node.is_some(), !it.found_none(), Reverse(it.calls));
         members.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name)));
-        Self { name, min_count, attempted: attempt.first().map(|call| call.time), members }
+        let attempted = attempt.first().map(|call| call.time);
+        Self { name, min_count, attempted, pods: members.len(), members, lacks_calls: false }
     }
 
     /// The group in sentences.
     pub(super) fn lines(&self, now: Timestamp) -> Vec<String> {
-        let Self { name, min_count, attempted, members } = self;
+        let Self { name, min_count, attempted, members, lacks_calls, .. } = self;
         let count = |is_it: fn(&GroupMember) -> bool| members.iter().filter(|it| is_it(it)).count() as u64;
-        let pods = counted(members.len() as u64, "pod");
+        let pods = counted(self.pods as u64, "pod");
+        let looked_at = match members.len() {
+            all if all == self.pods => String::new(),
+            some => format!(", of which {} are looked at", number(some as u64)),
+        };
         let placed = match count(|it| it.node.is_some()) {
             0 => "none has a node".to_owned(),
             all if all == members.len() as u64 => "each has a node".to_owned(),
@@ -111,7 +121,7 @@ impl ExplainedGroup {
         let together = min_count.map_or_else(String::new, |least| {
             format!("; at least {} are placed together", number(u64::try_from(least).unwrap_or_default()))
         });
-        let mut lines = vec![format!("Pod group {name}: {pods}, {placed}{together}.")];
+        let mut lines = vec![format!("Pod group {name}: {pods}{looked_at}, {placed}{together}.")];
         if let Some(began) = attempted {
             let calls: u64 = members.iter().map(|it| u64::from(it.calls)).sum();
             let placements = members.iter().map(|it| it.calls).max().unwrap_or_default();
@@ -125,6 +135,9 @@ impl ExplainedGroup {
                 number(tried - lost.min(tried)),
                 counted(tried, "pod"),
             ));
+        }
+        if *lacks_calls {
+            lines.push("A gateway did not answer: calls about some of the pods are missing here.".to_owned());
         }
         if let Some(first) = members.first() {
             lines.push(format!("This is about its pod {}.", first.name));
@@ -188,8 +201,12 @@ mod tests {
 
     #[test]
     fn a_group_without_calls_says_only_where_its_pods_are() {
-        let group = ExplainedGroup::new("train".to_owned(), None, vec![member("0")], Vec::new());
+        let mut group = ExplainedGroup::new("train".to_owned(), None, vec![member("0")], Vec::new());
         let lines = group.lines(Timestamp::UNIX_EPOCH);
         assert_eq!(lines, ["Pod group train: 1 pod, none has a node.", "This is about its pod train-0."]);
+        (group.pods, group.lacks_calls) = (1200, true);
+        let lines = group.lines(Timestamp::UNIX_EPOCH);
+        assert_eq!(lines[0], "Pod group train: 1,200 pods, of which 1 are looked at, none has a node.");
+        assert!(lines[1].starts_with("A gateway did not answer"));
     }
 }

@@ -4,10 +4,13 @@ use std::{fmt, time::Duration};
 
 use extender_gateway_api::{
     DecisionList,
-    explain::group::{ExplainedGroup, GroupMember},
+    explain::{
+        MAX_CALLS,
+        group::{ExplainedGroup, GroupMember},
+    },
 };
 use extender_gateway_object::text::{NOTHING, Table, clean, number};
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::{core::v1::Pod, scheduling::v1beta1::PodGroup};
 use kube::{Api, api::ListParams};
 use tokio::{join, time::timeout};
@@ -25,8 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PODS: u32 = 5000;
 /// Of how many pods of the group the gateways are asked: each is a query.
 const MAX_MEMBERS: usize = 200;
-/// The latest filter calls about a pod that are looked at: more than kube-scheduler makes in an attempt.
-const MAX_CALLS: u32 = 200;
+/// How many of these queries are made at once: each is a connection, of which an admin address has 64.
+const AT_ONCE: usize = 8;
 
 /// The group, whose pod to explain is its first one.
 ///
@@ -51,26 +54,31 @@ pub(super) async fn explained(
     let (listed, group) =
         timeout(TIMEOUT, asked).await.map_err(|_| unknown("no response from the apiserver within 5 s"))?;
     let listed = listed.map_err(|error| unknown(&error_text(error)))?;
-    let members: Vec<_> =
-        listed.items.into_iter().filter(|pod| is_in(name, pod)).take(MAX_MEMBERS).map(member).collect();
+    let of =
+        if listed.metadata.continue_.is_some() { format!(" of the first {MAX_PODS}") } else { String::new() };
+    let mut members: Vec<_> = listed.items.into_iter().filter(|pod| is_in(name, pod)).map(member).collect();
+    let pods = members.len();
     if members.is_empty() {
         return Err(unknown(&format!(
-            "no pod has it as spec.schedulingGroup.podGroupName; `kubectl get podgroups -n {namespace}` lists groups"
+            "no pod{of} has it as spec.schedulingGroup.podGroupName; `kubectl get podgroups -n {namespace}` lists groups"
         )));
     }
+    members.truncate(MAX_MEMBERS);
     // Without permission to read it, the rest is known.
     let gang = group.ok().flatten().and_then(|group| group.spec.scheduling_policy.gang);
-    let calls = join_all(members.iter().map(|member| calls_about(gateways, namespace, &member.name))).await;
-    let calls = calls.into_iter().flatten().collect();
-    Ok(ExplainedGroup::new(name.to_owned(), gang.map(|gang| gang.min_count), members, calls))
-}
-
-async fn calls_about(gateways: &Gateways, namespace: &str, pod: &str) -> Vec<extender_gateway_api::Decision> {
     // The names need no escaping.
-    let path =
-        format!("/debug/decisions?namespace={namespace}&pod={pod}&verb=filter&nodes=none&limit={MAX_CALLS}");
-    let gathered = gateways.query::<DecisionList>(&path).await;
-    gathered.answers.into_iter().flat_map(|list| list.items).collect()
+    let path = |pod: &GroupMember| {
+        let pod = &pod.name;
+        format!("/debug/decisions?namespace={namespace}&pod={pod}&verb=filter&nodes=none&limit={MAX_CALLS}")
+    };
+    let paths: Vec<_> = members.iter().map(path).collect();
+    let asked = stream::iter(&paths).map(|path| gateways.query::<DecisionList>(path));
+    let gathered: Vec<_> = asked.buffer_unordered(AT_ONCE).collect().await;
+    let lacks_calls = gathered.iter().any(|gathered| !gathered.away.is_empty());
+    let answers = gathered.into_iter().flat_map(|gathered| gathered.answers);
+    let calls = answers.flat_map(|list| list.items).collect();
+    let group = ExplainedGroup::new(name.to_owned(), gang.map(|gang| gang.min_count), members, calls);
+    Ok(ExplainedGroup { pods, lacks_calls, ..group })
 }
 
 fn is_in(group: &str, pod: &Pod) -> bool {

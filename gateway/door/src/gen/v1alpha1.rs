@@ -131,8 +131,8 @@ pub struct Placement {
     /// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
     #[prost(bool, tag = "6")]
     pub by_node: bool,
-    /// OPTIONAL. On what of nodes the rejections depend: a change of anything else of a node changes none of them, nor does a node that is
-    /// deleted. Absent: on anything.
+    /// OPTIONAL. On what of nodes the rejections depend, if the gateway has seen all changes of nodes up to `PlaceRequest.nodes_at`: a change of
+    /// anything else of a node changes none of them, nor does a node that is deleted. Absent: on anything, also on what NodeReads cannot say.
     #[prost(message, optional, tag = "7")]
     pub node_reads: ::core::option::Option<NodeReads>,
 }

@@ -592,8 +592,8 @@ type Placement struct {
 	// OPTIONAL. What is decided about a node does not depend on the other nodes of the call, so that the plugin may ask about those that
 	// kube-scheduler is going to look at. Absent: it may depend on them, and the plugin asks about all.
 	ByNode bool `protobuf:"varint,6,opt,name=by_node,json=byNode,proto3" json:"by_node,omitempty"`
-	// OPTIONAL. On what of nodes the rejections depend: a change of anything else of a node changes none of them, nor does a node that is
-	// deleted. Absent: on anything.
+	// OPTIONAL. On what of nodes the rejections depend, if the gateway has seen all changes of nodes up to `PlaceRequest.nodes_at`: a change of
+	// anything else of a node changes none of them, nor does a node that is deleted. Absent: on anything, also on what NodeReads cannot say.
 	NodeReads     *NodeReads `protobuf:"bytes,7,opt,name=node_reads,json=nodeReads,proto3" json:"node_reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
