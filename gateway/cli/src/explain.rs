@@ -32,8 +32,8 @@ pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or 
     Queries all replicas of the gateway for their decisions about the pod, and the apiserver for the pod. Prints a summary, notes \
     about what the gateway cannot know, each backend's part in the latest attempt, the scored nodes as raw score → normalized × \
     weight, and the rejected nodes with backend and reason. With --node, prints what every backend answered for that node in the \
-    latest attempts, and what policies show of it at a path that ends with /nodes/:NAME. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node; for podgroup/NAME, what \
-    became of each of its pods in the latest attempt, and one that found no node.";
+    latest attempts, and what policies show of it at a path that ends with /nodes/:NAME. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node; for podgroup/NAME, \
+    what happened to each of its pods in the latest attempt, and why one of them found no node.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\

@@ -67,30 +67,27 @@ impl fmt::Display for Workload {
 /// `deployment/NAME` or `podgroup/NAME`.
 pub(super) fn subject(text: &str) -> Result<Subject, String> {
     let (resource, name) = text.split_once('/').unwrap_or(("pod", text));
-    let is_group = matches!(resource, "podgroup" | "podgroups" | "podgroup.scheduling.k8s.io");
-    let kind = match resource {
-        "pod" | "pods" | "po" => None,
-        _ if is_group => None,
-        _ => Some(WorkloadKind::of(resource).ok_or_else(|| {
-            format!(
-                "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
-                 replicaset, statefulset, daemonset, job or podgroup"
-            )
-        })?),
+    let owned = name.to_owned();
+    let (subject, what) = match resource {
+        "pod" | "pods" | "po" => (Subject::Pod(owned), "pod"),
+        "podgroup" | "podgroups" | "podgroup.scheduling.k8s.io" => (Subject::Group(owned), "PodGroup"),
+        _ => {
+            let kind = WorkloadKind::of(resource).ok_or_else(|| {
+                format!(
+                    "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
+                     replicaset, statefulset, daemonset, job or podgroup"
+                )
+            })?;
+            (Subject::Workload(Workload { kind, name: owned }), kind.as_str())
+        }
     };
-    if !is_dns_subdomain(name) {
-        let what = kind.map_or(if is_group { "PodGroup" } else { "pod" }, WorkloadKind::as_str);
-        let singular = what.to_ascii_lowercase();
-        return Err(format!(
-            "{name:?} is not the name of a {what}; expected {singular}/NAME as in `kubectl get {singular}s`"
-        ));
+    if is_dns_subdomain(name) {
+        return Ok(subject);
     }
-    let name = name.to_owned();
-    Ok(match kind {
-        None if is_group => Subject::Group(name),
-        None => Subject::Pod(name),
-        Some(kind) => Subject::Workload(Workload { kind, name }),
-    })
+    let singular = what.to_ascii_lowercase();
+    Err(format!(
+        "{name:?} is not the name of a {what}; expected {singular}/NAME as in `kubectl get {singular}s`"
+    ))
 }
 
 /// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.

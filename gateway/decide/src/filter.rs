@@ -11,6 +11,7 @@ use extender_gateway_backend::{
 use extender_gateway_contract::{
     answer::{FilterAnswer, Reply},
     question::{Question, Wants},
+    row::RowView,
 };
 use extender_gateway_core::{
     BackendFailure, PolicyVerb,
@@ -30,7 +31,6 @@ use super::{
     Call, CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant},
     call_context::{CallContext, Readiness},
-    node_reads::NodeReads,
     pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
     purpose::excluded,
@@ -54,9 +54,9 @@ pub struct Filtered {
     pub rejected: Rejected,
     /// The reason for each group of `rejected`.
     pub reasons: Vec<Reason>,
-    /// On what of nodes the rejections depend, if the caller wants to know: a change of anything else changes none of them. `None`: on
-    /// anything.
-    pub node_reads: Option<NodeReads>,
+    /// The views of nodes of the filters behind the rejections, if the caller wants to know: nothing else of nodes changes one. `None`:
+    /// anything may.
+    pub rejecting_views: Option<Vec<RowView>>,
 }
 
 impl Filtered {
@@ -219,9 +219,9 @@ impl Decider {
                 let process = self.metrics().process();
                 process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
                 process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
-                let reads = || self.node_reads(participants, &rejected.groups);
-                let node_reads = call.needs.follows_nodes.then(reads).flatten();
-                self.pace_retries(call, participants, Filtered { rejected, reasons, node_reads })
+                let views = || self.rejecting_views(participants, &rejected.groups);
+                let rejecting_views = call.needs.follows_nodes.then(views).flatten();
+                self.pace_retries(call, participants, Filtered { rejected, reasons, rejecting_views })
             }
             Verdict::Failed { seat, failure } => {
                 Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))

@@ -10,6 +10,7 @@ use extender_gateway_cluster::table::TableSnapshot;
 use extender_gateway_contract::{pod::PodView, row::RowView};
 use extender_gateway_core::{
     PolicyVerb,
+    filter::{By, Group},
     interest::{Interest, Namespaces},
 };
 use extender_gateway_object::pod::ObjectPod;
@@ -17,7 +18,7 @@ use extender_gateway_record::{CallRecord, Outcome};
 use extender_gateway_settings::Mode;
 use extender_policy_api::v1beta1::PodPart;
 
-use super::Decider;
+use super::{Decider, ask::Participant};
 
 /// The verbs whose answers are held.
 const VERBS: [PolicyVerb; 2] = [PolicyVerb::Filter, PolicyVerb::Score];
@@ -133,6 +134,30 @@ impl Decider {
             }
         }
         Some(class)
+    }
+}
+
+impl Decider {
+    /// The views of nodes of the filters behind these rejections. `None` if these may depend on anything else of nodes: a filter is not
+    /// pure, or has pods of other nodes counted, or a hook has changed what it was told, or the gateway itself rejects.
+    pub(super) fn rejecting_views(
+        &self,
+        participants: &[Participant<'_>],
+        rejections: &[Group],
+    ) -> Option<Vec<RowView>> {
+        if !self.hooks.is_empty() || rejections.is_empty() {
+            return None;
+        }
+        let seat = |rejection: &Group| if let By::Seat(seat) = rejection.by { Some(seat) } else { None };
+        // A backend can have many reasons.
+        let seats = rejections.iter().map(seat).collect::<Option<BTreeSet<_>>>()?;
+        let view = |seat: usize| {
+            let session = &participants[seat].ready.as_ref().ok()?.session;
+            let plan = session.info.about_nodes(PolicyVerb::Filter).ok()?;
+            let depends_on_node = plan.pure && plan.pod.topology.is_empty() && session.cache.is_trusted();
+            depends_on_node.then(|| plan.nodes.rows.clone())
+        };
+        seats.into_iter().map(view).collect()
     }
 }
 

@@ -15,7 +15,6 @@ mod gang;
 pub mod holding;
 mod hooks;
 mod modes;
-mod node_reads;
 pub mod overrides;
 mod own_pod;
 mod pacing;
@@ -46,7 +45,6 @@ use self::prioritize::PrefetchedScores;
 pub use self::{
     bind::{BindEnd, Binders},
     filter::Filtered,
-    node_reads::{KeyReads, NodeReads},
     pacing::RetryPacing,
     preempt::PreemptCall,
     purpose::DecisionPurpose,
@@ -88,7 +86,8 @@ pub struct Call<'c> {
 pub struct CallerNeeds {
     /// It asks about further nodes if these are not enough: if all of them are rejected, the pod is not.
     pub is_part: bool,
-    /// It tries the pod again when nodes change, from the state on that the gateway knows: it is told what rejections depend on of nodes.
+    /// It tries the pod again when nodes change, from the state on that the gateway knows, and wants to know on what of nodes rejections
+    /// depend.
     pub follows_nodes: bool,
 }
 

@@ -8,6 +8,7 @@ mod assumed;
 mod grpc;
 mod holding;
 mod lists;
+mod node_reads;
 /// The messages of `extender.door.v1alpha1`.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code; its documentation is door.proto")]
 pub mod v1alpha1 {
@@ -18,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::Verb;
-use extender_gateway_decide::{CallError, CallerNeeds, Filtered, KeyReads};
+use extender_gateway_decide::{CallError, CallerNeeds, Filtered};
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_record::HttpCall;
 use extender_gateway_wire::{Names, Request};
@@ -29,7 +30,7 @@ pub(super) use self::{assumed::AssumedPods, holding::States, lists::NodeLists};
 use self::{
     lists::Offered,
     v1alpha1::{
-        BindRequest, BindResponse, Change, NodeReads, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
+        BindRequest, BindResponse, Change, PlaceRequest, PlaceResponse, Placement, PreemptRequest,
         PreemptResponse, Rejection, ScoreRequest, ScoreResponse, TellRequest, TellResponse, Totals,
         UnknownList, place_response, score_response,
     },
@@ -239,7 +240,7 @@ impl PluginCall<'_> {
         // Not if it may be of another state.
         let keep = keep.filter(|keep| is_held && self.door.states.number(self.served) == keep.state);
         let bind_timeout_ms = self.served.decider.bind_timeout().map_or(0, in_milliseconds);
-        let node_reads = filtered.node_reads.as_ref().map(node_reads);
+        let node_reads = filtered.rejecting_views.as_deref().and_then(node_reads::node_reads);
         let rejections = rejections(offered, filtered);
         Ok(Placement { rejections, totals, call: id, keep, bind_timeout_ms, by_node, node_reads })
     }
@@ -304,21 +305,6 @@ impl Served {
         let values: Vec<_> = totals.into_iter().map(Option::unwrap_or_default).collect();
         let all_are_0 = values.iter().all(|value| *value == 0);
         Ok(Totals { values: if all_are_0 { Vec::new() } else { values } })
-    }
-}
-
-fn node_reads(reads: &extender_gateway_decide::NodeReads) -> NodeReads {
-    let keys = |KeyReads { keys, all }: &KeyReads| {
-        (*all || !keys.is_empty())
-            .then(|| v1alpha1::KeyReads { keys: keys.iter().cloned().collect(), all: *all })
-    };
-    let extender_gateway_decide::NodeReads { labels, annotations, taints, conditions, resources } = reads;
-    NodeReads {
-        labels: keys(labels),
-        annotations: keys(annotations),
-        taints: *taints,
-        conditions: *conditions,
-        resources: *resources,
     }
 }
 

@@ -1,9 +1,13 @@
-//! What became of the pods of a pod group in its latest attempt.
+//! What happened to the pods of a pod group in its latest attempt.
 //!
 //! Calls do not say to which attempt of a group they belong. kube-scheduler tries the pods of a group one right after the other, in each
 //! placement that it considers, and waits before it tries the group again: for `podInitialBackoffSeconds`, a second, at least.
 
-use std::{cmp::Reverse, collections::BTreeMap, iter};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    iter,
+};
 
 use extender_gateway_core::Verb;
 use extender_gateway_object::text::{ago, counted, moment, number};
@@ -85,7 +89,9 @@ impl ExplainedGroup {
         mut members: Vec<GroupMember>,
         mut calls: Vec<Decision>,
     ) -> Self {
-        calls.retain(|call| call.is(Verb::Filter) && members.iter().any(|it| it.uid == call.pod.uid));
+        let places: HashMap<String, usize> =
+            members.iter().enumerate().map(|(at, it)| (it.uid.clone(), at)).collect();
+        calls.retain(|call| call.is(Verb::Filter) && places.contains_key(&call.pod.uid));
         calls.sort_by_key(|call| call.time);
         let ends =
             |call: &Decision| call.time + SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
@@ -96,7 +102,7 @@ impl ExplainedGroup {
         });
         let attempt = first.map_or(&[][..], |first| &calls[first..]);
         for call in attempt {
-            members.iter_mut().filter(|it| it.uid == call.pod.uid).for_each(|it| it.add(call));
+            members[places[&call.pod.uid]].add(call);
         }
         let order = |it: &GroupMember| (it.node.is_some(), !it.found_none(), Reverse(it.calls));
         members.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name)));
